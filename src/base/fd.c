@@ -1,0 +1,262 @@
+#include "base/fd.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int coto_fd_write_all(int fd, const void *data, size_t len)
+{
+    const char *p = data;
+
+    while (len > 0) {
+        ssize_t n = write(fd, p, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        p += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+int coto_fd_read_exact(int fd, void *data, size_t len)
+{
+    char *p = data;
+
+    while (len > 0) {
+        ssize_t n = read(fd, p, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n == 0)
+            errno = EPIPE;
+        if (n <= 0)
+            return -1;
+        p += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+int coto_fd_read_all(int fd, size_t max, struct coto_buf *buf)
+{
+    size_t total = 0;
+
+    for (;;) {
+        char *to = coto_buf_reserve(buf, 65536);
+        if (!to) {
+            errno = ENOMEM;
+            return -1;
+        }
+        ssize_t n = read(fd, to, 65536);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        if (n == 0) {
+            *to = '\0';
+            return 0;
+        }
+        buf->len += (size_t)n;
+        total += (size_t)n;
+        if (total > max) {
+            errno = EFBIG;
+            return -1;
+        }
+    }
+}
+
+ssize_t coto_file_read_at(int dirfd, const char *name, char *text, size_t size)
+{
+    coto_auto_fd fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
+    size_t len = 0;
+
+    if (fd < 0)
+        return -1;
+    while (len < size - 1) {
+        ssize_t n = read(fd, text + len, size - 1 - len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        if (n == 0)
+            break;
+        len += (size_t)n;
+    }
+    while (len > 0 && text[len - 1] == '\n')
+        len--;
+    text[len] = '\0';
+    return (ssize_t)len;
+}
+
+int coto_file_write_at(int dirfd, const char *name, const char *text)
+{
+    coto_auto_fd fd = openat(dirfd, name, O_WRONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return -1;
+    size_t len = strlen(text);
+    /* Kernel files take a value in one write or not at all. */
+    ssize_t n = write(fd, text, len);
+    if (n >= 0 && (size_t)n != len)
+        errno = EIO;
+    return n >= 0 && (size_t)n == len ? 0 : -1;
+}
+
+int coto_fd_set_nonblock(int fd, int on)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    if (flags < 0)
+        return -1;
+    return fcntl(fd, F_SETFL, on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
+}
+
+/* Kernel ABI, spelled here because the C library's headers may be older. */
+struct coto_open_how {
+    uint64_t flags;
+    uint64_t mode;
+    uint64_t resolve;
+};
+#define COTO_RESOLVE_NO_MAGICLINKS 0x02
+#define COTO_RESOLVE_NO_SYMLINKS 0x04
+#define COTO_RESOLVE_BENEATH 0x08
+#ifndef SYS_openat2
+#define SYS_openat2 437
+#endif
+
+int coto_path_open_beneath(int dirfd, const char *path, int flags, unsigned mode)
+{
+    struct coto_open_how how = {
+        .flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
+        .mode = mode,
+        .resolve =
+            COTO_RESOLVE_BENEATH | COTO_RESOLVE_NO_SYMLINKS | COTO_RESOLVE_NO_MAGICLINKS,
+    };
+    return (int)syscall(SYS_openat2, dirfd, path, &how, sizeof how);
+}
+
+int coto_path_make_parents(int dirfd, const char *path, unsigned mode)
+{
+    coto_auto_fd at = fcntl(dirfd, F_DUPFD_CLOEXEC, 0);
+
+    if (at < 0)
+        return -1;
+    while (*path == '/')
+        path++;
+    for (;;) {
+        const char *slash = strchr(path, '/');
+        char name[256];
+        if (!slash)
+            return 0;
+        size_t len = (size_t)(slash - path);
+        if (len >= sizeof name) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        memcpy(name, path, len);
+        name[len] = '\0';
+        path = slash + 1;
+        if (len == 0)
+            continue;
+        if (mkdirat(at, name, mode) && errno != EEXIST)
+            return -1;
+        int next = coto_path_open_beneath(at, name, O_PATH | O_DIRECTORY, 0);
+        if (next < 0)
+            return -1;
+        close(at);
+        at = next;
+    }
+}
+
+/* Empties one directory: files are unlinked; the first sub-directory that is
+ * not empty is moved up into `top` under a fresh name, so depth never grows. */
+static int empty_dir(int top, int dirfd, unsigned *serial, int *ret_more)
+{
+    coto_auto_fd copy = fcntl(dirfd, F_DUPFD_CLOEXEC, 0);
+    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    struct dirent *entry;
+    int failed = 0;
+
+    if (!dir)
+        return -1;
+    coto_take_fd(&copy);
+    rewinddir(dir);
+    while ((entry = readdir(dir))) {
+        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+            continue;
+        if (unlinkat(dirfd, entry->d_name, 0) == 0)
+            continue;
+        if (unlinkat(dirfd, entry->d_name, AT_REMOVEDIR) == 0)
+            continue;
+        if (errno == ENOTEMPTY || errno == EEXIST) {
+            char name[32] = ".coto-rm-";
+            unsigned v = (*serial)++;
+            for (int i = 0; i < 8; i++)
+                name[9 + i] = "0123456789abcdef"[v >> (28 - 4 * i) & 15];
+            name[17] = '\0';
+            if (top != dirfd && renameat(dirfd, entry->d_name, top, name) == 0)
+                *ret_more = 1;
+            else if (top == dirfd)
+                *ret_more = 1; /* handled by the caller's next sweep */
+            else
+                failed = 1;
+        } else {
+            failed = 1;
+        }
+    }
+    closedir(dir);
+    return failed ? -1 : 0;
+}
+
+static int sweep(int top, unsigned *serial, int *ret_more)
+{
+    coto_auto_fd copy = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    struct dirent *entry;
+    int failed = 0;
+
+    if (!dir)
+        return -1;
+    coto_take_fd(&copy);
+    while ((entry = readdir(dir))) {
+        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+            continue;
+        if (unlinkat(top, entry->d_name, 0) == 0 || unlinkat(top, entry->d_name, AT_REMOVEDIR) == 0)
+            continue;
+        fchmodat(top, entry->d_name, 0700, 0);
+        coto_auto_fd sub =
+            coto_path_open_beneath(top, entry->d_name, O_RDONLY | O_DIRECTORY, 0);
+        if (sub < 0 || empty_dir(top, sub, serial, ret_more)) {
+            failed = 1;
+            continue;
+        }
+        if (unlinkat(top, entry->d_name, AT_REMOVEDIR) && errno != ENOENT)
+            *ret_more = 1;
+    }
+    closedir(dir);
+    return failed ? -1 : 0;
+}
+
+int coto_path_remove_tree(int dirfd, const char *name)
+{
+    unsigned serial = 0;
+
+    if (unlinkat(dirfd, name, 0) == 0 || unlinkat(dirfd, name, AT_REMOVEDIR) == 0)
+        return 0;
+    coto_auto_fd top = coto_path_open_beneath(dirfd, name, O_RDONLY | O_DIRECTORY, 0);
+    if (top < 0)
+        return -1;
+    for (int more = 1; more;) {
+        more = 0;
+        if (sweep(top, &serial, &more))
+            return -1;
+    }
+    return unlinkat(dirfd, name, AT_REMOVEDIR);
+}

@@ -1,0 +1,29 @@
+/* Descriptors and whole files. All opens are O_CLOEXEC. */
+#pragma once
+
+#include "base/err.h"
+#include "base/own.h"
+#include "base/str.h"
+
+#include <sys/types.h>
+
+/* Writes all bytes (retries short writes, EINTR); 0 or -1 with errno. */
+int coto_fd_write_all(int fd, const void *data, size_t len);
+/* Reads exactly len bytes; 0, or -1 with errno (EPIPE on early end). */
+int coto_fd_read_exact(int fd, void *data, size_t len);
+/* Appends everything up to end of file, at most max bytes (EFBIG past it). */
+int coto_fd_read_all(int fd, size_t max, struct coto_buf *buf);
+/* Reads a small kernel file (procfs, cgroupfs) relative to dirfd into text,
+ * NUL-terminated, trailing newline cut. Length, or -1 with errno. */
+ssize_t coto_file_read_at(int dirfd, const char *name, char *text, size_t size);
+/* Writes text to an existing (kernel) file relative to dirfd; 0 or -1. */
+int coto_file_write_at(int dirfd, const char *name, const char *text);
+int coto_fd_set_nonblock(int fd, int on);
+/* openat2 with RESOLVE_BENEATH | NO_SYMLINKS | NO_MAGICLINKS: the one way to
+ * open a name somebody else chose. fd, or -1 with errno. */
+int coto_path_open_beneath(int dirfd, const char *path, int flags, unsigned mode);
+/* Makes all parent directories of path below dirfd, never through a link. */
+int coto_path_make_parents(int dirfd, const char *path, unsigned mode);
+/* Removes everything below dirfd/name and name itself, iteratively by
+ * descriptor, never following links, whatever the depth. 0 or -1 with errno. */
+int coto_path_remove_tree(int dirfd, const char *name);

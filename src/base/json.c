@@ -1,0 +1,171 @@
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static void add_escaped(struct coto_buf *out, const unsigned char *p, size_t len)
+{
+    coto_buf_addc(out, '"');
+    size_t plain = 0; /* start of the run that needs no escaping */
+    size_t i = 0;
+    while (i < len) {
+        size_t n = coto_utf8_len(p + i, len - i);
+        bool line_sep = n == 3 && p[i] == 0xe2 && p[i + 1] == 0x80 &&
+                        (p[i + 2] == 0xa8 || p[i + 2] == 0xa9);
+        bool c1 = n == 2 && p[i] == 0xc2 && p[i + 1] < 0xa0;
+        if (n && p[i] >= 0x20 && p[i] != '"' && p[i] != '\\' && p[i] != 0x7f && !line_sep && !c1) {
+            i += n;
+            continue;
+        }
+        coto_buf_add(out, p + plain, i - plain);
+        switch (p[i]) {
+        case '"':
+        case '\\':
+            coto_buf_addc(out, '\\');
+            coto_buf_addc(out, (char)p[i]);
+            break;
+        case '\n':
+            coto_buf_adds(out, "\\n");
+            break;
+        case '\t':
+            coto_buf_adds(out, "\\t");
+            break;
+        case '\r':
+            coto_buf_adds(out, "\\r");
+            break;
+        default:
+            if (n == 0)
+                coto_buf_adds(out, "\\ufffd");
+            else if (line_sep)
+                coto_buf_addf(out, "\\u20%02x", p[i + 2] == 0xa8 ? 0x28 : 0x29);
+            else
+                coto_buf_addf(out, "\\u%04x", c1 ? p[i + 1] : p[i]);
+        }
+        i += n ? n : 1;
+        plain = i;
+    }
+    coto_buf_add(out, p + plain, len - plain);
+    coto_buf_addc(out, '"');
+}
+
+static void indent(struct coto_json *json)
+{
+    if (!json->pretty)
+        return;
+    coto_buf_addc(json->out, '\n');
+    for (int i = 0; i < json->depth; i++)
+        coto_buf_adds(json->out, "  ");
+}
+
+static void start_item(struct coto_json *json, const char *key)
+{
+    if (json->depth > 0) {
+        if (json->has_item[json->depth])
+            coto_buf_addc(json->out, ',');
+        json->has_item[json->depth] = true;
+        indent(json);
+    }
+    if (key) {
+        add_escaped(json->out, (const unsigned char *)key, strlen(key));
+        coto_buf_adds(json->out, json->pretty ? ": " : ":");
+    }
+}
+
+void coto_json_begin(struct coto_json *json, const char *key, char open)
+{
+    start_item(json, key);
+    coto_buf_addc(json->out, open);
+    if (json->depth + 1 >= (int)(sizeof json->has_item)) {
+        json->out->failed = true;
+        return;
+    }
+    json->has_item[++json->depth] = false;
+}
+
+void coto_json_end(struct coto_json *json, char close)
+{
+    bool had = json->has_item[json->depth];
+
+    if (json->depth > 0)
+        json->depth--;
+    if (had)
+        indent(json);
+    coto_buf_addc(json->out, close);
+    if (json->depth == 0 && json->pretty)
+        coto_buf_addc(json->out, '\n');
+}
+
+void coto_json_strn(struct coto_json *json, const char *key, const void *value, size_t len)
+{
+    start_item(json, key);
+    add_escaped(json->out, value, len);
+}
+
+void coto_json_str(struct coto_json *json, const char *key, const char *value)
+{
+    if (!value)
+        coto_json_null(json, key);
+    else
+        coto_json_strn(json, key, value, strlen(value));
+}
+
+void coto_json_int(struct coto_json *json, const char *key, int64_t value)
+{
+    start_item(json, key);
+    coto_buf_addf(json->out, "%" PRId64, value);
+}
+
+void coto_json_ms(struct coto_json *json, const char *key, int64_t microseconds)
+{
+    start_item(json, key);
+    if (microseconds < 0)
+        microseconds = 0;
+    coto_buf_addf(json->out, "%" PRId64 ".%03d", microseconds / 1000, (int)(microseconds % 1000));
+}
+
+void coto_json_bool(struct coto_json *json, const char *key, bool value)
+{
+    start_item(json, key);
+    coto_buf_adds(json->out, value ? "true" : "false");
+}
+
+void coto_json_null(struct coto_json *json, const char *key)
+{
+    start_item(json, key);
+    coto_buf_adds(json->out, "null");
+}
+
+void coto_base64_add(struct coto_buf *out, const void *data, size_t len)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *p = data;
+    char *to = coto_buf_reserve(out, (len + 2) / 3 * 4);
+
+    if (!to)
+        return;
+    for (size_t i = 0; i < len; i += 3) {
+        size_t left = len - i;
+        unsigned v = (unsigned)p[i] << 16 | (left > 1 ? (unsigned)p[i + 1] << 8 : 0) |
+                     (left > 2 ? p[i + 2] : 0u);
+        *to++ = digits[v >> 18];
+        *to++ = digits[v >> 12 & 63];
+        *to++ = left > 1 ? digits[v >> 6 & 63] : '=';
+        *to++ = left > 2 ? digits[v & 63] : '=';
+    }
+    *to = '\0';
+    out->len += (len + 2) / 3 * 4;
+}
+
+void coto_json_bytes(struct coto_json *json, const char *key, const void *data, size_t len)
+{
+    coto_json_strn(json, key, data, len);
+    if (coto_utf8_valid(data, len))
+        return;
+    char name[80];
+    snprintf(name, sizeof name, "%s_base64", key);
+    start_item(json, name);
+    coto_buf_addc(json->out, '"');
+    coto_base64_add(json->out, data, len);
+    coto_buf_addc(json->out, '"');
+}

@@ -1,0 +1,182 @@
+#include "base/str.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+char *coto_buf_reserve(struct coto_buf *buf, size_t len)
+{
+    if (buf->failed)
+        return NULL;
+    if (len >= COTO_BUF_MAX - buf->len) {
+        buf->failed = true;
+        return NULL;
+    }
+    size_t need = buf->len + len + 1;
+    if (need > buf->cap) {
+        size_t cap = buf->cap ? buf->cap : 256;
+        while (cap < need)
+            cap *= 2;
+        char *data = realloc(buf->data, cap);
+        if (!data) {
+            buf->failed = true;
+            return NULL;
+        }
+        buf->data = data;
+        buf->cap = cap;
+    }
+    return buf->data + buf->len;
+}
+
+void coto_buf_add(struct coto_buf *buf, const void *data, size_t len)
+{
+    char *to = coto_buf_reserve(buf, len);
+
+    if (!to)
+        return;
+    if (len)
+        memcpy(to, data, len);
+    buf->len += len;
+    buf->data[buf->len] = '\0';
+}
+
+void coto_buf_adds(struct coto_buf *buf, const char *text)
+{
+    coto_buf_add(buf, text, strlen(text));
+}
+
+void coto_buf_addc(struct coto_buf *buf, char c)
+{
+    coto_buf_add(buf, &c, 1);
+}
+
+void coto_buf_vaddf(struct coto_buf *buf, const char *fmt, va_list ap)
+{
+    va_list again;
+
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, again);
+    va_end(again);
+    if (n < 0) {
+        buf->failed = true;
+        return;
+    }
+    char *to = coto_buf_reserve(buf, (size_t)n);
+    if (!to)
+        return;
+    vsnprintf(to, (size_t)n + 1, fmt, ap);
+    buf->len += (size_t)n;
+}
+
+void coto_buf_addf(struct coto_buf *buf, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    coto_buf_vaddf(buf, fmt, ap);
+    va_end(ap);
+}
+
+void coto_buf_clear(struct coto_buf *buf)
+{
+    buf->len = 0;
+    buf->failed = false;
+    if (buf->data)
+        buf->data[0] = '\0';
+}
+
+void coto_buf_fini(struct coto_buf *buf)
+{
+    free(buf->data);
+    *buf = (struct coto_buf){0};
+}
+
+const char *coto_buf_str(const struct coto_buf *buf)
+{
+    return buf->data ? buf->data : "";
+}
+
+int coto_strv_addn(struct coto_strv *list, const char *text, size_t len)
+{
+    char **items = realloc(list->items, (list->count + 2) * sizeof *items);
+
+    if (!items)
+        return -1;
+    list->items = items;
+    char *copy = malloc(len + 1);
+    if (!copy) {
+        items[list->count] = NULL;
+        return -1;
+    }
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    items[list->count++] = copy;
+    items[list->count] = NULL;
+    return 0;
+}
+
+int coto_strv_add(struct coto_strv *list, const char *text)
+{
+    return coto_strv_addn(list, text, strlen(text));
+}
+
+void coto_strv_fini(struct coto_strv *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->items[i]);
+    free(list->items);
+    *list = (struct coto_strv){0};
+}
+
+bool coto_str_eq(const char *a, const char *b)
+{
+    return a && b && strcmp(a, b) == 0;
+}
+
+bool coto_str_has_prefix(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static bool is_cont(unsigned char c)
+{
+    return (c & 0xc0) == 0x80;
+}
+
+size_t coto_utf8_len(const unsigned char *p, size_t avail)
+{
+    if (avail == 0)
+        return 0;
+    if (p[0] < 0x80)
+        return 1;
+    if (p[0] >= 0xc2 && p[0] <= 0xdf)
+        return avail >= 2 && is_cont(p[1]) ? 2 : 0;
+    if (p[0] >= 0xe0 && p[0] <= 0xef) {
+        if (avail < 3 || !is_cont(p[1]) || !is_cont(p[2]))
+            return 0;
+        if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f))
+            return 0;
+        return 3;
+    }
+    if (p[0] >= 0xf0 && p[0] <= 0xf4) {
+        if (avail < 4 || !is_cont(p[1]) || !is_cont(p[2]) || !is_cont(p[3]))
+            return 0;
+        if ((p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
+            return 0;
+        return 4;
+    }
+    return 0;
+}
+
+bool coto_utf8_valid(const void *data, size_t len)
+{
+    const unsigned char *p = data;
+
+    for (size_t i = 0; i < len;) {
+        size_t n = coto_utf8_len(p + i, len - i);
+        if (n == 0)
+            return false;
+        i += n;
+    }
+    return true;
+}

@@ -1,0 +1,83 @@
+/* Facts about a finished run, and the result made of them.
+ *
+ * Facts marked (host) are measured outside the sandbox; (init) are told by
+ * coto-init before or after user code ran; nothing here is told by user code.
+ */
+#pragma once
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "policy/plan.h"
+#include "schema/verdict.h"
+#include "schema/walls.h"
+
+struct coto_stream_result {
+    struct coto_buf data; /* kept bytes, when captured */
+    int64_t seen;         /* bytes the program wrote */
+    int64_t kept;         /* bytes passed on or captured */
+    bool truncated;
+};
+
+struct coto_artifact {
+    char *name; /* relative to output/, as the program named it; raw bytes */
+    int64_t bytes;
+    const char *type; /* media type by extension */
+    char sha256[COTO_SHA256_HEX];
+};
+
+/* What the driver read from the kernel about the whole tree (host). */
+struct coto_usage {
+    int64_t cpu_user_us, cpu_system_us; /* -1: unknown */
+    int64_t memory_peak_bytes;          /* -1: unknown */
+    int64_t pids_peak;                  /* -1: unknown */
+    int64_t oom_kills;
+    int64_t pids_refused; /* forks refused at the limit */
+};
+
+/* Why the host ended the run, if it did. */
+enum coto_end_cause {
+    COTO_END_SELF, /* the program ended by itself */
+    COTO_END_WALL_TIME,
+    COTO_END_CPU_TIME,
+    COTO_END_OUTPUT,
+    COTO_END_CANCEL,
+    COTO_END_LOST,
+};
+
+struct coto_facts {
+    enum coto_end_cause cause;
+    bool exited;      /* a wait status is known */
+    int wait_status;  /* of the stage's main process (init) */
+    int stage;        /* index of the last stage that ran */
+    bool disk_full;   /* a writable file system had no block or inode left (init) */
+    int init_signal;  /* signal that ended init itself, 0 none (host) */
+    struct coto_usage usage;
+};
+
+struct coto_result {
+    char id[COTO_ID_TEXT];
+    char profile[64];
+    char policy_hash[COTO_SHA256_HEX];
+    char code_hash[COTO_SHA256_HEX];
+    char filter_hash[COTO_SHA256_HEX];
+    char started_at[COTO_TIME_TEXT];
+    const char *driver; /* "native", "subprocess" */
+    const char *stage;  /* "build" or "run" */
+    struct coto_facts facts;
+    enum coto_verdict verdict;
+    const char *limit; /* option name of the limit that ended it, or NULL */
+    int exit_code;     /* program's own status, -1 when it has none */
+    int signal;        /* signal that killed it, 0 none */
+    int exit_status;   /* what the coto command exits with */
+    int64_t duration_us;
+    struct coto_stream_result out, err;
+    struct coto_artifact *artifacts;
+    size_t artifact_count;
+    int64_t artifacts_skipped; /* links, devices, unreadable, over the limit */
+    struct coto_wall_state walls[COTO_WALL_COUNT];
+};
+
+void coto_result_fini(struct coto_result *result);
+
+/* The one function that turns facts into a word, the limit and the exit codes. */
+void coto_verdict_decide(const struct coto_facts *facts, struct coto_result *result);

@@ -1,0 +1,74 @@
+/* The contract of an isolation technology.
+ *
+ * A driver turns a plan into a running coto-init behind walls and a byte stream
+ * to it; from there on everything (files in, processes, streams, artifacts) is
+ * written once in core/ and speaks wire frames. A driver never starts user
+ * code itself and never decides a verdict.
+ *
+ * Life: probe → create → (usage, kill at any time) → destroy. create either
+ * returns a sandbox whose init is alive or about to say READY on the stream, or
+ * fails and leaves nothing behind. destroy accepts a sandbox in any state, ends
+ * every process in it, and returns only when no process, mount, cgroup or
+ * directory of it is left.
+ *
+ * A new driver is one folder, one row in registry.c, one docs row. It includes
+ * no other driver.
+ */
+#pragma once
+
+#include "core/result.h"
+#include "policy/plan.h"
+
+struct coto_sandbox;
+
+/* One line of `coto doctor`, and what the choice of a driver rests on. */
+struct coto_probe {
+    struct coto_wall_state walls[COTO_WALL_COUNT]; /* up: this host can give it */
+    char remedy[COTO_WALL_COUNT][200];             /* for those it cannot */
+};
+
+struct coto_driver {
+    const char *name;
+    int isolation; /* the COTO_ISOLATION_* value that selects it */
+    const char *doc;
+
+    /* What this host can give, for the caller's own privileges. Slow is fine:
+     * it may fork and try. Never changes the host. */
+    int (*probe)(struct coto_probe *ret_probe, struct coto_err *err);
+
+    /* Everything up to a coto-init that waits for frames. Walls the driver
+     * itself raised are in sandbox->walls, read back; a wall of plan->need that
+     * cannot be raised is an error that names it. */
+    int (*create)(const struct coto_plan *plan, struct coto_sandbox **ret_sandbox,
+                  struct coto_err *err);
+
+    /* What the tree has used so far; callable while it runs. */
+    int (*usage)(struct coto_sandbox *sandbox, struct coto_usage *ret_usage);
+
+    /* Ends every process at once, without asking init. */
+    void (*kill)(struct coto_sandbox *sandbox);
+
+    /* Kill, wait, remove. Fills the final usage when asked. NULL is accepted. */
+    void (*destroy)(struct coto_sandbox *sandbox, struct coto_usage *ret_usage);
+};
+
+/* What every driver's sandbox starts with; drivers embed it first. */
+struct coto_sandbox {
+    const struct coto_driver *driver;
+    int stream_fd;   /* byte stream to and from coto-init, non-blocking; -1 none */
+    int alive_fd;    /* readable (POLLIN or POLLHUP) once init is gone; -1 none */
+    int stdio_fd[3]; /* our ends of stdin, stdout, stderr when the program has
+                        pipes of its own; -1: they travel as frames */
+    const char *work_dir;   /* workspace path as init must name it */
+    uint64_t landlock_abi;  /* 0: do not apply */
+    bool apply_seccomp;
+    bool apply_landlock;
+    int init_signal; /* set by destroy: signal that ended init, 0 if it exited */
+    struct coto_wall_state walls[COTO_WALL_COUNT];
+};
+
+extern const struct coto_driver *const coto_drivers[];
+extern const size_t coto_driver_count;
+
+/* The driver of an isolation level, or an error saying what is not available. */
+int coto_driver_choose(int isolation, const struct coto_driver **ret_driver, struct coto_err *err);

@@ -1,0 +1,59 @@
+/* The system-call allow-list: one table of rows, compiled to one classic BPF
+ * program per tier, in the sandbox's own architecture.
+ *
+ * Shape of the program: check arch (another one: kill the process), check the
+ * x32 bit (kill), then a balanced binary search over the call numbers whose
+ * leaves allow, answer an errno, or check arguments. Arguments of 32-bit type
+ * are compared by their low word only; allow rules by value also require the
+ * high word to be zero (SC-08). Numbers that no row names answer ENOSYS.
+ *
+ * No library: libseccomp needs 1.6 ms to build what this builds in
+ * microseconds, and its linear program costs more to install
+ * (docs/decisions/0002).
+ */
+#pragma once
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/sha256.h"
+
+#include <linux/filter.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define COTO_SECCOMP_MAX 2048 /* instructions; the kernel takes 4096 */
+
+struct coto_seccomp_program {
+    struct sock_filter code[COTO_SECCOMP_MAX];
+    unsigned short len;
+    char hash[COTO_SHA256_HEX]; /* SHA-256 of the instructions */
+};
+
+/* Builds the filter of a tier (COTO_SECCOMP_STRICT, _DEFAULT, _DEBUG). With
+ * `noexec` memfd_create is denied too. */
+int coto_seccomp_build(int tier, bool noexec, struct coto_seccomp_program *ret_program,
+                       struct coto_err *err);
+
+/* What the table says about a call, independent of the compiled program. */
+enum coto_seccomp_answer {
+    COTO_ANSWER_ALLOW,
+    COTO_ANSWER_ERRNO, /* with an errno; 0 is the lie told for sync(2) */
+    COTO_ANSWER_KILL,
+    COTO_ANSWER_ARGS, /* depends on the arguments */
+};
+struct coto_seccomp_rule {
+    const char *name;
+    int number;
+    enum coto_seccomp_answer answer;
+    int error;           /* for ERRNO, and for ARGS when the check fails */
+    const char *check;   /* for ARGS: what is checked, in words */
+};
+/* The rule of a number in a tier; a number without a row: ENOSYS, name NULL. */
+struct coto_seccomp_rule coto_seccomp_rule(int tier, int number);
+/* Evaluates the table itself (not the program) for a concrete call: the oracle
+ * of the tests. Returns the answer; *ret_error for ERRNO. */
+enum coto_seccomp_answer coto_seccomp_decide(int tier, uint32_t arch, int number,
+                                             const uint64_t args[6], int *ret_error);
+/* The published policy table as JSON: [{name, number, answer, errno, check}]. */
+void coto_seccomp_table_json(int tier, struct coto_json *json);

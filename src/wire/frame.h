@@ -1,0 +1,130 @@
+/* Frames between the host and coto-init, over any byte stream (socketpair,
+ * docker attach, virtio-serial, vsock, a pod's exec stream).
+ *
+ * A frame is an 8-byte header (length of the payload u32, type u16, process
+ * number u16, all little-endian) and the payload: fields, each tag u16, length
+ * u32, bytes. Process 0 is the sandbox itself; others are numbered by the host,
+ * so several can run at once. Unknown tags are skipped, so old and new ends
+ * understand each other; unknown frame types are an error.
+ *
+ * Both ends treat the other as hostile: every length is checked against what is
+ * really there, a frame is at most COTO_FRAME_MAX.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "base/str.h"
+
+#include <stdint.h>
+
+#define COTO_WIRE_VERSION 1
+#define COTO_FRAME_HEADER 8
+#define COTO_FRAME_MAX (256u * 1024)
+#define COTO_FRAME_CHUNK (64u * 1024) /* data per DATA frame */
+
+/* id, number, direction, meaning. Numbers are stable. */
+#define COTO_FRAMES(X)                                                                             \
+    X(READY, 1, "init", "init runs and waits: VERSION")                                            \
+    X(ERROR, 2, "init", "something failed: KIND ERRNO TEXT REMEDY")                                \
+    X(STARTED, 3, "init", "a process was started; walls as read back by the child")                \
+    X(OUT, 4, "init", "bytes of stdout (frame mode)")                                              \
+    X(ERR, 5, "init", "bytes of stderr (frame mode)")                                              \
+    X(EXIT, 6, "init", "the process ended and its tree with it: STATUS CPU MAXRSS DISK_FULL")      \
+    X(FILE, 7, "init", "an artifact begins: PATH SIZE MODE")                                       \
+    X(FILE_DATA, 8, "init", "bytes of it: DATA")                                                   \
+    X(FILE_END, 9, "init", "it is complete")                                                       \
+    X(COLLECTED, 10, "init", "no more artifacts: COUNT SKIPPED")                                   \
+    X(DONE, 11, "init", "a PUT or MKDIR was carried out")                                          \
+    X(PUT, 32, "host", "create a file: PATH MODE DATA [MORE]")                                     \
+    X(PUT_DATA, 33, "host", "more of that file: DATA [MORE]")                                      \
+    X(MKDIR, 34, "host", "create a directory: PATH MODE")                                          \
+    X(EXEC, 35, "host", "start a program behind walls (see tags)")                                 \
+    X(STDIN, 36, "host", "bytes for stdin (frame mode); no DATA: end of file")                     \
+    X(SIGNAL, 37, "host", "send a signal to the process: SIGNO")                                   \
+    X(KILL, 38, "host", "SIGKILL everything but init")                                             \
+    X(COLLECT, 39, "host", "send the files below PATH: LIMIT_BYTES LIMIT_COUNT")                   \
+    X(BYE, 40, "host", "kill everything and exit")                                                 \
+    X(WAKE, 41, "host", "after a snapshot: new ENTROPY and TIME before anything else")             \
+    X(SYMLINK, 42, "host", "create a symbolic link: PATH DATA")
+
+enum coto_frame_type {
+#define X(id, number, from, doc) COTO_FRAME_##id = number,
+    COTO_FRAMES(X)
+#undef X
+};
+
+/* Field tags. Text has no NUL at the end on the wire; numbers are u64. */
+#define COTO_TAGS(X)                                                                               \
+    X(VERSION, 1) X(KIND, 2) X(ERRNO, 3) X(TEXT, 4) X(REMEDY, 5)                                   \
+    X(DATA, 6) X(PATH, 7) X(MODE, 8) X(SIZE, 9) X(MORE, 10)                                        \
+    X(STATUS, 11) X(CPU_USER_US, 12) X(CPU_SYSTEM_US, 13) X(MAXRSS_BYTES, 14) X(DISK_FULL, 15)     \
+    X(COUNT, 16) X(SKIPPED, 17) X(SIGNO, 18) X(LIMIT_BYTES, 19) X(LIMIT_COUNT, 20)                 \
+    X(ENTROPY, 21) X(TIME_NS, 22)                                                                  \
+    /* EXEC */                                                                                     \
+    X(ARGV, 32) X(ENV, 33) X(CWD, 34) X(UID, 35) X(GID, 36) X(CAPS, 37)                            \
+    X(RLIMIT, 38)       /* resource, soft, hard: 3 u64 */                                          \
+    X(SECCOMP, 39)      /* struct sock_filter array */                                             \
+    X(LANDLOCK_ABI, 40) /* highest ABI to use; absent: none */                                     \
+    X(WRITABLE, 41)     /* path Landlock leaves writable (repeated) */                             \
+    X(STDIO, 42)        /* 0: init's own 0, 1, 2; 1: frames */                                     \
+    X(TIMEOUT_MS, 43)   /* init kills the tree after this, in case the host sleeps */              \
+    X(OOM_ADJ, 44) X(UMASK, 45) X(NOEXEC, 46)                                                      \
+    X(FULL_PATH, 47)    /* where to look for "disk full" at the end (repeated) */                  \
+    X(KILL_ON_EXIT, 48) /* 1: when this process ends, all others are killed first */               \
+    /* STARTED: read back by the child just before execve */                                       \
+    X(R_UID, 64) X(R_GID, 65) X(R_CAP_EFF, 66) X(R_CAP_PRM, 67) X(R_CAP_INH, 68)                   \
+    X(R_CAP_BND, 69) X(R_CAP_AMB, 70) X(R_NNP, 71) X(R_SECCOMP, 72) X(R_LANDLOCK, 73)              \
+    X(R_ROOT_RO, 74) X(R_NOFILE, 75) X(R_FSIZE, 76) X(R_CPU, 77) X(R_NPROC, 78)                    \
+    X(R_DATA, 79) X(R_FDS, 80) X(R_DISK_BYTES, 81) X(R_DISK_INODES, 82) X(R_PID, 83)               \
+    X(R_GROUPS, 84)
+
+enum coto_tag {
+#define X(id, number) COTO_TAG_##id = number,
+    COTO_TAGS(X)
+#undef X
+};
+
+/* ---- writing: begin, add fields, end; look at buf->failed once ---- */
+size_t coto_frame_begin(struct coto_buf *buf, enum coto_frame_type type, unsigned proc);
+void coto_frame_add(struct coto_buf *buf, enum coto_tag tag, const void *data, size_t len);
+void coto_frame_add_text(struct coto_buf *buf, enum coto_tag tag, const char *text);
+void coto_frame_add_num(struct coto_buf *buf, enum coto_tag tag, uint64_t value);
+/* Fills in the length; sets buf->failed when the frame is over COTO_FRAME_MAX. */
+void coto_frame_end(struct coto_buf *buf, size_t begin);
+/* An ERROR frame of a struct coto_err. */
+void coto_frame_add_error(struct coto_buf *buf, unsigned proc, const struct coto_err *err);
+
+/* ---- reading ---- */
+struct coto_frame {
+    enum coto_frame_type type;
+    unsigned proc;
+    const unsigned char *payload; /* borrowed from the reader until the next call */
+    size_t len;
+};
+
+struct coto_frame_reader {
+    struct coto_buf buf;
+    size_t pos;
+};
+/* Room for incoming bytes; the caller reads into it and adds to reader->buf.len. */
+char *coto_frame_reader_space(struct coto_frame_reader *reader, size_t *ret_len);
+/* 1: *ret_frame is the next frame; 0: more bytes are needed; -1: broken stream. */
+int coto_frame_next(struct coto_frame_reader *reader, struct coto_frame *ret_frame,
+                    struct coto_err *err);
+void coto_frame_reader_fini(struct coto_frame_reader *reader);
+
+struct coto_field {
+    unsigned tag;
+    const unsigned char *data;
+    size_t len;
+    size_t next; /* cursor: start with a zeroed struct */
+};
+/* 1: next field; 0: end; -1: malformed. */
+int coto_field_next(const struct coto_frame *frame, struct coto_field *field);
+/* The first field of a tag: its number (0 when absent or not 8 bytes long). */
+uint64_t coto_field_num(const struct coto_frame *frame, enum coto_tag tag);
+/* The first field of a tag as an owned string; NULL when absent, holding a NUL
+ * byte, or out of memory. */
+char *coto_field_text(const struct coto_frame *frame, enum coto_tag tag);
+/* Turns an ERROR frame back into the error it was made from. */
+void coto_field_error(const struct coto_frame *frame, struct coto_err *ret_err);
