@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "drivers/driver.h"
 #include "policy/plan.h"
 #include "schema/verdict.h"
 #include "schema/walls.h"
@@ -23,15 +24,6 @@ struct coto_artifact {
     int64_t bytes;
     const char *type; /* media type by extension */
     char sha256[COTO_SHA256_HEX];
-};
-
-/* What the driver read from the kernel about the whole tree (host). */
-struct coto_usage {
-    int64_t cpu_user_us, cpu_system_us; /* -1: unknown */
-    int64_t memory_peak_bytes;          /* -1: unknown */
-    int64_t pids_peak;                  /* -1: unknown */
-    int64_t oom_kills;
-    int64_t pids_refused; /* forks refused at the limit */
 };
 
 /* Why the host ended the run, if it did. */

@@ -16,10 +16,18 @@
  */
 #pragma once
 
-#include "core/result.h"
 #include "policy/plan.h"
 
 struct coto_sandbox;
+
+/* What the driver read from the kernel about the whole tree (host). */
+struct coto_usage {
+    int64_t cpu_user_us, cpu_system_us; /* -1: unknown */
+    int64_t memory_peak_bytes;          /* -1: unknown */
+    int64_t pids_peak;                  /* -1: unknown */
+    int64_t oom_kills;
+    int64_t pids_refused; /* forks refused at the limit */
+};
 
 /* One line of `coto doctor`, and what the choice of a driver rests on. */
 struct coto_probe {

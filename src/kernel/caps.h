@@ -1,0 +1,21 @@
+/* Capabilities, by raw system calls (async-signal-safe). */
+#pragma once
+
+#include "base/err.h"
+
+#include <stdint.h>
+
+struct coto_caps {
+    uint64_t effective, permitted, inheritable, bounding, ambient;
+};
+
+/* Bit of "chown", "CHOWN" or "cap_chown"; -1 unknown. */
+int coto_caps_find(const char *name);
+const char *coto_caps_name(int bit); /* "chown"; NULL past the last known */
+
+/* Reduces all five sets to `keep` (and the bounding set too): with keep 0 every
+ * set ends empty. Kept ones become ambient so that they survive execve of a
+ * non-root uid. Needs CAP_SETPCAP for the bounding set. */
+int coto_caps_limit(uint64_t keep, struct coto_err *err);
+/* All five sets of the calling thread, as the kernel tells them. */
+int coto_caps_read(struct coto_caps *ret_caps, struct coto_err *err);
