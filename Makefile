@@ -1,0 +1,55 @@
+# A short front for meson. `make help` lists what it can do.
+BUILD ?= build
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 10
+export DESTDIR FUZZ_SECONDS
+
+.PHONY: all run test lint asan fuzz bench install clean help
+
+all: ## build coto, coto-init and coto-policy in build/
+	@tools/install-deps build
+	@tools/configure $(BUILD)
+	@ninja -C $(BUILD) --quiet
+
+run: ## build, then run examples/hello.py in a sandbox
+	@tools/install-deps run
+	@$(MAKE) --no-print-directory all
+	$(BUILD)/coto run examples/hello.py
+
+test: ## build and run every test; ends with "N passed, N failed"
+	@tools/install-deps test
+	@$(MAKE) --no-print-directory all
+	@tests/run $(BUILD)
+
+lint: ## gcc and clang with warnings as errors, clang-tidy, cppcheck, shellcheck, layers
+	@tools/install-deps test
+	@$(MAKE) --no-print-directory all
+	@tools/lint
+
+asan: ## the whole suite on an AddressSanitizer and UBSan build in build-asan/
+	@tools/install-deps test
+	@tools/configure build-asan -Db_sanitize=address,undefined -Db_lundef=false
+	@ninja -C build-asan --quiet
+	@tests/run build-asan
+
+fuzz: ## build the fuzz targets and run each for FUZZ_SECONDS
+	@tools/install-deps test
+	@$(MAKE) --no-print-directory all
+	@tests/fuzz/run
+
+bench: ## start-up time, memory and throughput against bwrap and no sandbox
+	@tools/install-deps test
+	@$(MAKE) --no-print-directory all
+	@tests/bench/run $(BUILD)
+
+install: ## install below PREFIX (/usr/local), under DESTDIR when set
+	@tools/install-deps build
+	@tools/configure $(BUILD) --prefix=$(PREFIX)
+	@ninja -C $(BUILD) --quiet
+	@meson install -C $(BUILD) --no-rebuild --quiet
+
+clean: ## remove everything that was built
+	rm -rf build build-asan build-lint build-fuzz
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
