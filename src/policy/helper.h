@@ -1,0 +1,14 @@
+/* Programs that belong to coto but are not linked into it (coto-policy, and
+ * coto-VERB for verbs that need heavy libraries): where they are. */
+#pragma once
+
+#include <stddef.h>
+
+/* Looked in before anything else when set; for tests that run in a build tree. */
+extern const char *coto_helper_dir;
+
+/* Path of an executable found beside the running program, or in the directory
+ * compiled in as COTO_LIBEXECDIR. 0, or -1 when there is none. */
+int coto_helper_find(const char *name, char *ret_path, size_t size);
+/* The directories looked in, for messages: "/usr/bin, /usr/libexec/coto". */
+void coto_helper_places(char *ret_text, size_t size);
