@@ -1,0 +1,174 @@
+#include "report/text.h"
+
+#include "base/units.h"
+
+#include <inttypes.h>
+#include <signal.h>
+
+#define GREEN "\033[32m"
+#define RED "\033[31m"
+#define YELLOW "\033[33m"
+#define RESET "\033[0m"
+
+static void add_signal(struct coto_buf *out, int number)
+{
+    static const struct {
+        int number;
+        const char *name;
+    } names[] = {
+        {SIGHUP, "SIGHUP"},   {SIGINT, "SIGINT"},   {SIGQUIT, "SIGQUIT"}, {SIGILL, "SIGILL"},
+        {SIGTRAP, "SIGTRAP"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},
+        {SIGKILL, "SIGKILL"}, {SIGUSR1, "SIGUSR1"}, {SIGSEGV, "SIGSEGV"}, {SIGUSR2, "SIGUSR2"},
+        {SIGPIPE, "SIGPIPE"}, {SIGALRM, "SIGALRM"}, {SIGTERM, "SIGTERM"}, {SIGXCPU, "SIGXCPU"},
+        {SIGXFSZ, "SIGXFSZ"}, {SIGSYS, "SIGSYS"},
+    };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (names[i].number == number) {
+            coto_buf_adds(out, names[i].name);
+            return;
+        }
+    }
+    coto_buf_addf(out, "signal %d", number);
+}
+
+/* The value a limit had in the plan, in the syntax of its flag. */
+static void add_limit_value(struct coto_buf *out, const char *limit, const struct coto_plan *plan)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+        void (*add)(struct coto_buf *out, int64_t value);
+    } rows[] = {
+        {"timeout", plan->timeout_ms, coto_units_add_duration},
+        {"cpu-time", plan->cpu_time_ms, coto_units_add_duration},
+        {"memory", plan->memory_bytes, coto_units_add_size},
+        {"swap", plan->swap_bytes, coto_units_add_size},
+        {"disk", plan->disk_bytes, coto_units_add_size},
+        {"tmp-size", plan->tmp_bytes, coto_units_add_size},
+        {"output-limit", plan->output_bytes, coto_units_add_size},
+        {"fsize", plan->fsize_bytes, coto_units_add_size},
+        {"pids", plan->pids, NULL},
+        {"inodes", plan->inodes, NULL},
+        {"nofile", plan->nofile, NULL},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (!coto_str_eq(rows[i].name, limit))
+            continue;
+        coto_buf_addc(out, ' ');
+        if (rows[i].add)
+            rows[i].add(out, rows[i].value);
+        else
+            coto_buf_addf(out, "%" PRId64, rows[i].value);
+    }
+}
+
+static void add_limit(struct coto_buf *out, const struct coto_result *result,
+                      const struct coto_plan *plan)
+{
+    if (!result->limit)
+        return;
+    coto_buf_addf(out, " (--%s", result->limit);
+    if (plan)
+        add_limit_value(out, result->limit, plan);
+    coto_buf_addc(out, ')');
+}
+
+void coto_report_text_reason(const struct coto_result *result, const struct coto_plan *plan,
+                             struct coto_buf *out)
+{
+    static const char *const sentences[COTO_VERDICT_COUNT] = {
+        [COTO_VERDICT_TIMEOUT] = "was ended by the time limit",
+        [COTO_VERDICT_OOM] = "was ended by the memory limit",
+        [COTO_VERDICT_PIDS] = "failed after it had reached the process limit",
+        [COTO_VERDICT_OUTPUT] = "was ended by the output limit",
+        [COTO_VERDICT_DISK] = "failed with a full file system",
+        [COTO_VERDICT_DENIED] = "was killed for a forbidden system call",
+        [COTO_VERDICT_KILLED] = "was ended by the caller",
+        [COTO_VERDICT_LOST] = "was lost: contact with the sandbox broke; what it did last is unknown",
+    };
+
+    if (result->verdict == COTO_VERDICT_OK)
+        return;
+    coto_buf_addf(out, "the %s ", coto_str_eq(result->stage, "build") ? "build" : "program");
+    if (result->verdict == COTO_VERDICT_NONZERO) {
+        coto_buf_addf(out, "ended with status %d", result->exit_code);
+    } else if (result->verdict == COTO_VERDICT_SIGNAL) {
+        coto_buf_adds(out, "died from ");
+        add_signal(out, result->signal);
+    } else if (result->verdict < COTO_VERDICT_COUNT) {
+        coto_buf_adds(out, sentences[result->verdict]);
+    }
+    add_limit(out, result, plan);
+}
+
+static void add_measured(struct coto_buf *out, const struct coto_result *result)
+{
+    const struct coto_usage *usage = &result->facts.usage;
+
+    coto_buf_adds(out, "  ");
+    coto_units_add_time_rounded(out, result->duration_us);
+    if (usage->cpu_user_us >= 0 && usage->cpu_system_us >= 0) {
+        coto_buf_adds(out, "  cpu ");
+        coto_units_add_time_rounded(out, usage->cpu_user_us + usage->cpu_system_us);
+    }
+    if (usage->memory_peak_bytes >= 0) {
+        coto_buf_adds(out, "  mem ");
+        coto_units_add_size_rounded(out, usage->memory_peak_bytes);
+    }
+}
+
+static void add_walls(struct coto_buf *out, const struct coto_result *result)
+{
+    int wanted[2] = {0};
+    int up[2] = {0};
+
+    for (int i = 0; i < COTO_WALL_COUNT; i++) {
+        int class = coto_walls[i].class == COTO_WALL_LIMIT;
+        wanted[class] += result->walls[i].wanted;
+        up[class] += result->walls[i].wanted && result->walls[i].up;
+    }
+    if (up[0] == 0)
+        coto_buf_adds(out, "  no isolation");
+    else
+        coto_buf_addf(out, "  walls %d/%d", up[0], wanted[0]);
+    coto_buf_addf(out, ", limits %d/%d", up[1], wanted[1]);
+}
+
+static void add_missing(struct coto_buf *out, const struct coto_result *result, bool coloured)
+{
+    const char *separator = coloured ? YELLOW "missing" RESET ": " : "missing: ";
+
+    for (int i = 0; i < COTO_WALL_COUNT; i++) {
+        const struct coto_wall_state *wall = &result->walls[i];
+        if (!wall->wanted || wall->up)
+            continue;
+        coto_buf_addf(out, "%s%s", separator, coto_walls[i].name);
+        if (wall->note[0])
+            coto_buf_addf(out, " (%s)", wall->note);
+        separator = ", ";
+    }
+    if (separator[0] == ',')
+        coto_buf_addc(out, '\n');
+}
+
+void coto_report_text(const struct coto_result *result, const struct coto_plan *plan, bool coloured,
+                      struct coto_buf *out)
+{
+    const char *colour = result->verdict == COTO_VERDICT_OK ? GREEN : RED;
+
+    coto_buf_addf(out, "%s%s%s", coloured ? colour : "", coto_verdict_word(result->verdict),
+                  coloured ? RESET : "");
+    add_measured(out, result);
+    add_walls(out, result);
+    coto_buf_addc(out, '\n');
+    if (result->verdict != COTO_VERDICT_OK) {
+        coto_report_text_reason(result, plan, out);
+        coto_buf_addc(out, '\n');
+    }
+    if (result->out.truncated || result->err.truncated)
+        coto_buf_addf(out, "output was cut: %" PRId64 " of %" PRId64 " bytes passed on\n",
+                      result->out.kept + result->err.kept, result->out.seen + result->err.seen);
+    add_missing(out, result, coloured);
+}

@@ -1,0 +1,18 @@
+/* The closing line for people:
+ *
+ *   ok  12.3 ms  cpu 8.1 ms  mem 9.4 MB  walls 14/14, limits 9/9
+ *
+ * followed, where there is something to say, by one sentence on what ended the
+ * run and by the walls that were wanted and are missing.
+ */
+#pragma once
+
+#include "base/str.h"
+#include "core/result.h"
+
+/* `plan` may be NULL; then limits are named without their value. */
+void coto_report_text(const struct coto_result *result, const struct coto_plan *plan, bool coloured,
+                      struct coto_buf *out);
+/* Only the sentence ("" for ok), without a newline. */
+void coto_report_text_reason(const struct coto_result *result, const struct coto_plan *plan,
+                             struct coto_buf *out);
