@@ -137,7 +137,6 @@ static int write_json(const struct finding *findings, bool is_met, struct coto_b
     }
     coto_json_end(&json, '}');
     coto_json_end(&json, '}');
-    coto_buf_addc(out, '\n');
     return out->failed ? -1 : 0;
 }
 

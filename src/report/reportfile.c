@@ -102,7 +102,6 @@ static void build(const struct coto_result *result, const struct coto_plan *plan
     coto_report_json_walls(result->walls, &json);
     add_included(&json, result, plan, extra);
     coto_json_end(&json, '}');
-    coto_buf_addc(out, '\n');
 }
 
 /* mkdir -p, private. Links in the path are the operator's own and followed. */

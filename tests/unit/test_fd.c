@@ -1,0 +1,233 @@
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+/* Each test has a directory of its own: name and descriptor. */
+struct room {
+    char path[64];
+    int fd;
+};
+
+static int enter(void **state)
+{
+    struct room *room = calloc(1, sizeof *room);
+
+    snprintf(room->path, sizeof room->path, "/tmp/coto-test-fd-XXXXXX");
+    if (!mkdtemp(room->path))
+        return -1;
+    room->fd = open(room->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *state = room;
+    return room->fd < 0;
+}
+
+static int leave(void **state)
+{
+    struct room *room = *state;
+    coto_auto_fd parent = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int failed = coto_path_remove_tree(parent, strrchr(room->path, '/') + 1);
+
+    close(room->fd);
+    free(room);
+    return failed;
+}
+
+static void put(int dirfd, const char *name, const char *text)
+{
+    coto_auto_fd fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    assert_true(fd >= 0);
+    assert_int_equal(coto_fd_write_all(fd, text, strlen(text)), 0);
+}
+
+static void assert_gone(int dirfd, const char *name)
+{
+    struct stat st;
+
+    assert_int_equal(fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW), -1);
+    assert_int_equal(errno, ENOENT);
+}
+
+static void whole_files(void **state)
+{
+    struct room *room = *state;
+    coto_auto_buf buf = {0};
+    char text[8];
+
+    put(room->fd, "file", "12345\n\n");
+    assert_int_equal(coto_file_read_at(room->fd, "file", text, sizeof text), 5);
+    assert_string_equal(text, "12345");
+    assert_int_equal(coto_file_read_at(room->fd, "file", text, 4), 3);
+    assert_string_equal(text, "123");
+    assert_int_equal(coto_file_read_at(room->fd, "none", text, sizeof text), -1);
+    assert_int_equal(errno, ENOENT);
+    coto_auto_fd fd = openat(room->fd, "file", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(coto_fd_read_all(fd, 7, &buf), 0);
+    assert_int_equal(buf.len, 7);
+    lseek(fd, 0, SEEK_SET);
+    assert_int_equal(coto_fd_read_all(fd, 6, &buf), -1);
+    assert_int_equal(errno, EFBIG);
+}
+
+static void early_end_is_an_error(void **state)
+{
+    int fds[2];
+    char bytes[4];
+
+    (void)state;
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    coto_auto_fd reader = fds[0];
+    assert_int_equal(coto_fd_write_all(fds[1], "abc", 3), 0);
+    close(fds[1]);
+    assert_int_equal(coto_fd_read_exact(reader, bytes, 4), -1);
+    assert_int_equal(errno, EPIPE);
+}
+
+static void assert_refused(int dirfd, const char *path, int error)
+{
+    errno = 0;
+    assert_int_equal(coto_path_open_beneath(dirfd, path, O_RDONLY, 0), -1);
+    assert_int_equal(errno, error);
+}
+
+static void open_beneath_refuses_every_way_out(void **state)
+{
+    struct room *room = *state;
+
+    assert_int_equal(mkdirat(room->fd, "sub", 0700), 0);
+    put(room->fd, "sub/file", "x");
+    assert_int_equal(symlinkat("/etc/passwd", room->fd, "absolute"), 0);
+    assert_int_equal(symlinkat("sub/file", room->fd, "inside"), 0);
+    assert_int_equal(symlinkat("sub", room->fd, "dirlink"), 0);
+    assert_int_equal(symlinkat("/proc/self/root", room->fd, "magic"), 0);
+    assert_refused(room->fd, "../etc/passwd", EXDEV);
+    assert_refused(room->fd, "sub/../../etc", EXDEV);
+    assert_refused(room->fd, "/etc/passwd", EXDEV);
+    assert_refused(room->fd, "absolute", ELOOP);
+    assert_refused(room->fd, "inside", ELOOP);
+    assert_refused(room->fd, "dirlink/file", ELOOP);
+    assert_refused(room->fd, "magic/etc/passwd", ELOOP);
+    coto_auto_fd fd = coto_path_open_beneath(room->fd, "sub/file", O_RDONLY, 0);
+    assert_true(fd >= 0);
+    assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    coto_auto_fd up = coto_path_open_beneath(room->fd, "sub/../sub/file", O_RDONLY, 0);
+    assert_true(up >= 0);
+}
+
+static void parents_are_made_but_never_through_a_link(void **state)
+{
+    struct room *room = *state;
+    struct stat st;
+
+    assert_int_equal(coto_path_make_parents(room->fd, "a/b/c/file", 0711), 0);
+    assert_int_equal(fstatat(room->fd, "a/b/c", &st, 0), 0);
+    assert_true(S_ISDIR(st.st_mode));
+    assert_gone(room->fd, "a/b/c/file");
+    assert_int_equal(mkdirat(room->fd, "elsewhere", 0700), 0);
+    assert_int_equal(symlinkat("elsewhere", room->fd, "link"), 0);
+    assert_int_equal(coto_path_make_parents(room->fd, "link/new/file", 0700), -1);
+    assert_gone(room->fd, "elsewhere/new");
+    assert_int_equal(coto_path_make_parents(room->fd, "../coto-escaped/file", 0700), -1);
+}
+
+/* Deeper than PATH_MAX and than any stack of descriptors. */
+static void remove_tree_of_3000_levels(void **state)
+{
+    struct room *room = *state;
+    int at = dup(room->fd);
+
+    for (int i = 0; i < 3000; i++) {
+        assert_int_equal(mkdirat(at, "directory", 0700), 0);
+        int next = openat(at, "directory", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_true(next >= 0);
+        close(at);
+        at = next;
+    }
+    put(at, "leaf", "x");
+    close(at);
+    assert_int_equal(coto_path_remove_tree(room->fd, "directory"), 0);
+    assert_gone(room->fd, "directory");
+}
+
+static void remove_tree_follows_no_link(void **state)
+{
+    struct room *room = *state;
+    struct stat st;
+
+    assert_int_equal(mkdirat(room->fd, "keep", 0700), 0);
+    put(room->fd, "keep/file", "x");
+    assert_int_equal(mkdirat(room->fd, "tree", 0700), 0);
+    assert_int_equal(mkdirat(room->fd, "tree/sub", 0700), 0);
+    assert_int_equal(symlinkat("../keep", room->fd, "tree/link"), 0);
+    assert_int_equal(symlinkat("../../keep", room->fd, "tree/sub/link"), 0);
+    assert_int_equal(symlinkat("keep", room->fd, "link"), 0);
+    assert_int_equal(coto_path_remove_tree(room->fd, "tree"), 0);
+    assert_gone(room->fd, "tree");
+    assert_int_equal(coto_path_remove_tree(room->fd, "link"), 0);
+    assert_gone(room->fd, "link");
+    assert_int_equal(fstatat(room->fd, "keep/file", &st, 0), 0);
+}
+
+/* Wide, with locked directories as a hostile program leaves them. */
+static void remove_tree_of_locked_directories(void **state)
+{
+    struct room *room = *state;
+    char name[64];
+
+    assert_int_equal(mkdirat(room->fd, "tree", 0700), 0);
+    for (int i = 0; i < 50; i++) {
+        snprintf(name, sizeof name, "tree/d%d", i);
+        assert_int_equal(mkdirat(room->fd, name, 0700), 0);
+        snprintf(name, sizeof name, "tree/d%d/inner", i);
+        assert_int_equal(mkdirat(room->fd, name, 0700), 0);
+        snprintf(name, sizeof name, "tree/d%d/inner/file", i);
+        put(room->fd, name, "x");
+        snprintf(name, sizeof name, "tree/d%d/inner", i);
+        assert_int_equal(fchmodat(room->fd, name, 0, 0), 0);
+        snprintf(name, sizeof name, "tree/d%d", i);
+        assert_int_equal(fchmodat(room->fd, name, 0, 0), 0);
+    }
+    assert_int_equal(coto_path_remove_tree(room->fd, "tree"), 0);
+    assert_gone(room->fd, "tree");
+}
+
+/* Names that the removal itself uses when it flattens, taken in advance. */
+static void remove_tree_with_its_own_names_taken(void **state)
+{
+    struct room *room = *state;
+    char name[64];
+
+    assert_int_equal(mkdirat(room->fd, "tree", 0700), 0);
+    for (int i = 0; i < 8; i++) {
+        snprintf(name, sizeof name, "tree/.coto-rm-%08x", i);
+        assert_int_equal(mkdirat(room->fd, name, 0700), 0);
+        snprintf(name, sizeof name, "tree/.coto-rm-%08x/full", i);
+        assert_int_equal(mkdirat(room->fd, name, 0700), 0);
+        snprintf(name, sizeof name, "tree/.coto-rm-%08x/full/file", i);
+        put(room->fd, name, "x");
+    }
+    assert_int_equal(coto_path_remove_tree(room->fd, "tree"), 0);
+    assert_gone(room->fd, "tree");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(whole_files, enter, leave),
+        cmocka_unit_test_setup_teardown(early_end_is_an_error, enter, leave),
+        cmocka_unit_test_setup_teardown(open_beneath_refuses_every_way_out, enter, leave),
+        cmocka_unit_test_setup_teardown(parents_are_made_but_never_through_a_link, enter, leave),
+        cmocka_unit_test_setup_teardown(remove_tree_of_3000_levels, enter, leave),
+        cmocka_unit_test_setup_teardown(remove_tree_follows_no_link, enter, leave),
+        cmocka_unit_test_setup_teardown(remove_tree_of_locked_directories, enter, leave),
+        cmocka_unit_test_setup_teardown(remove_tree_with_its_own_names_taken, enter, leave),
+    };
+
+    return cmocka_run_group_tests_name("fd", tests, NULL, NULL);
+}
