@@ -88,6 +88,7 @@ struct coto_profile {
     const char *name;
     const char *summary;          /* first comment line of the file */
     const char *const *settings;  /* key, value, key, value, ..., NULL */
+    const char *const *notes;     /* the comment beside each setting, "" when none; NULL */
 };
 extern const struct coto_profile coto_profiles[];
 extern const unsigned coto_profile_count;

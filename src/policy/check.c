@@ -1,0 +1,122 @@
+/* What no single value can tell: contradictions, and what this build cannot do.
+ * Nothing that was asked for is ignored; it is done or it is refused here. */
+#include "policy/value.h"
+#include "schema/walls.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int unavailable(const struct coto_policy *policy, enum coto_opt opt, const char *remedy,
+                       struct coto_err *err)
+{
+    coto_auto_buf text = {0};
+
+    coto_policy_value_text(policy, opt, &text);
+    coto_err_set(err, COTO_ERR_UNAVAILABLE, 0,
+                 "%s '%.100s' (set by %s): not available at this level yet",
+                 coto_options[opt].name, coto_buf_str(&text), policy->v[opt].origin);
+    return coto_err_remedy(err, "%s", remedy);
+}
+
+static int check_available(const struct coto_policy *policy, struct coto_err *err)
+{
+    int64_t isolation = coto_policy_num(policy, COTO_OPT_ISOLATION);
+
+    if (isolation == COTO_ISOLATION_CONTAINER || isolation == COTO_ISOLATION_VM)
+        return unavailable(policy, COTO_OPT_ISOLATION,
+                           "use --isolation process: namespaces and every kernel wall", err);
+    if (coto_policy_num(policy, COTO_OPT_NETWORK) == COTO_NETWORK_ALLOW)
+        return unavailable(policy, COTO_OPT_NETWORK,
+                           "use --network none: a sandbox has no network", err);
+    if (coto_policy_list(policy, COTO_OPT_NETWORK_ALLOW)->count > 0)
+        return unavailable(policy, COTO_OPT_NETWORK_ALLOW,
+                           "leave network-allow out: a sandbox has no network", err);
+    return 0;
+}
+
+static int contradiction(const struct coto_policy *policy, enum coto_opt a, enum coto_opt b,
+                         const char *why, struct coto_err *err)
+{
+    return coto_err_set(err, COTO_ERR_POLICY, 0, "%s (set by %s) and %s (set by %s): %s",
+                        coto_options[a].name, policy->v[a].origin, coto_options[b].name,
+                        policy->v[b].origin, why);
+}
+
+static bool has_item(const struct coto_strv *list, const char *item)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->items[i], item) == 0)
+            return true;
+    return false;
+}
+
+static int check_walls(const struct coto_policy *policy, struct coto_err *err)
+{
+    const struct coto_strv *require = coto_policy_list(policy, COTO_OPT_REQUIRE);
+    const struct coto_strv *allow = coto_policy_list(policy, COTO_OPT_ALLOW_MISSING);
+
+    for (size_t i = 0; i < allow->count; i++) {
+        if (!has_item(require, "all") && !has_item(require, allow->items[i]))
+            continue;
+        char why[96];
+        snprintf(why, sizeof why, "'%s' cannot be both required and allowed to be missing",
+                 allow->items[i]);
+        contradiction(policy, COTO_OPT_REQUIRE, COTO_OPT_ALLOW_MISSING, why, err);
+        return coto_err_remedy(err, "take it out of one of the two");
+    }
+    return 0;
+}
+
+static int check_report(const struct coto_policy *policy, struct coto_err *err)
+{
+    bool has_file = *coto_policy_str(policy, COTO_OPT_PROMPT_FILE);
+
+    if (has_file && *coto_policy_str(policy, COTO_OPT_PROMPT_HASH)) {
+        contradiction(policy, COTO_OPT_PROMPT_HASH, COTO_OPT_PROMPT_FILE,
+                      "the prompt can have one hash only", err);
+        return coto_err_remedy(err, "give one of the two");
+    }
+    if (!has_file && has_item(coto_policy_list(policy, COTO_OPT_REPORT_INCLUDE), "prompt")) {
+        coto_err_set(err, COTO_ERR_POLICY, 0,
+                     "report-include (set by %s): 'prompt' needs the prompt itself",
+                     policy->v[COTO_OPT_REPORT_INCLUDE].origin);
+        return coto_err_remedy(err, "give it with --prompt-file");
+    }
+    return 0;
+}
+
+/* Whether path is place or below it. */
+static bool is_within(const char *path, const char *place, size_t place_len)
+{
+    return strncmp(path, place, place_len) == 0 &&
+           (path[place_len] == '/' || path[place_len] == '\0');
+}
+
+static int check_places(const struct coto_policy *policy, struct coto_err *err)
+{
+    const char *workdir = coto_policy_str(policy, COTO_OPT_WORKDIR);
+    const struct coto_strv *tmpfs = coto_policy_list(policy, COTO_OPT_TMPFS);
+
+    if (strcmp(workdir, "/tmp") == 0) {
+        coto_err_set(err, COTO_ERR_POLICY, 0,
+                     "workdir '/tmp' (set by %s): /tmp is a file system of its own",
+                     policy->v[COTO_OPT_WORKDIR].origin);
+        return coto_err_remedy(err, "choose another place, for example /workspace");
+    }
+    for (size_t i = 0; i < tmpfs->count; i++) {
+        if (!is_within(workdir, tmpfs->items[i], strcspn(tmpfs->items[i], ":")))
+            continue;
+        contradiction(policy, COTO_OPT_TMPFS, COTO_OPT_WORKDIR,
+                      "the extra directory would hide the workspace", err);
+        return coto_err_remedy(err, "the workspace is private and writable already");
+    }
+    return 0;
+}
+
+int coto_policy_check(const struct coto_policy *policy, struct coto_err *err)
+{
+    if (check_available(policy, err) || check_walls(policy, err) || check_report(policy, err) ||
+        check_places(policy, err))
+        return -1;
+    return 0;
+}

@@ -1,0 +1,225 @@
+/* Policy files. The text is parsed by coto-policy (libyaml), a program of its
+ * own with an empty environment and no descriptor but its three, which answers
+ * with flat records "key\0value\0". So neither the YAML library nor its start-up
+ * cost is in coto, and a bug in the parser meets nothing worth having.
+ */
+#include "base/fd.h"
+#include "policy/helper.h"
+#include "policy/policy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ANSWER_MAX ((size_t)8 << 20)
+#define COMPLAINT_MAX ((size_t)4096)
+#define PARSE_SECONDS 10
+
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+struct stdio_fds {
+    int in, out, err;
+};
+
+static _Noreturn void exec_helper(const char *path, const struct stdio_fds *fds)
+{
+    struct rlimit cpu = {PARSE_SECONDS, PARSE_SECONDS};
+    struct rlimit core = {0, 0};
+    char *argv[] = {"coto-policy", NULL};
+    char *envp[] = {NULL};
+
+    /* None of the three is below 3 (see open_pipe), so no copy hits another. */
+    if (dup2(fds->in, 0) < 0 || dup2(fds->out, 1) < 0 || dup2(fds->err, 2) < 0)
+        _exit(126);
+    syscall(SYS_close_range, 3u, ~0u, 0u);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    setrlimit(RLIMIT_CPU, &cpu);
+    setrlimit(RLIMIT_CORE, &core);
+    execve(path, argv, envp);
+    _exit(127);
+}
+
+static int lift_fd(int *fd)
+{
+    if (*fd > 2)
+        return 0;
+    int high = fcntl(*fd, F_DUPFD_CLOEXEC, 3);
+    if (high < 0)
+        return -1;
+    close(*fd);
+    *fd = high;
+    return 0;
+}
+
+static int open_pipe(int *ret_read, int *ret_write)
+{
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC))
+        return -1;
+    *ret_read = ends[0];
+    *ret_write = ends[1];
+    return lift_fd(ret_read) || lift_fd(ret_write) ? -1 : 0;
+}
+
+static int wait_for(pid_t pid, int *ret_status)
+{
+    while (waitpid(pid, ret_status, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    return 0;
+}
+
+/* Runs the helper over the file; its two outputs and wait status come back. It
+ * writes one short line to stderr at most, so reading in turn cannot block it. */
+static int run_helper(const char *path, int in_fd, struct coto_buf *answer,
+                      struct coto_buf *complaint, int *ret_status)
+{
+    coto_auto_fd out_read = -1;
+    coto_auto_fd out_write = -1;
+    coto_auto_fd err_read = -1;
+    coto_auto_fd err_write = -1;
+
+    if (open_pipe(&out_read, &out_write) || open_pipe(&err_read, &err_write))
+        return -1;
+    struct stdio_fds fds = {in_fd, out_write, err_write};
+    pid_t pid = fork();
+    if (pid < 0)
+        return -1;
+    if (pid == 0)
+        exec_helper(path, &fds);
+    coto_own_close(&out_write);
+    coto_own_close(&err_write);
+    int failed = coto_fd_read_all(out_read, ANSWER_MAX, answer) ||
+                 coto_fd_read_all(err_read, COMPLAINT_MAX, complaint);
+    int saved = errno;
+    coto_own_close(&out_read); /* a helper that still writes gets SIGPIPE */
+    coto_own_close(&err_read);
+    if (wait_for(pid, ret_status))
+        return -1;
+    errno = saved;
+    return failed ? -1 : 0;
+}
+
+static int open_file(const char *path, struct coto_err *err)
+{
+    coto_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st)) {
+        coto_err_set(err, COTO_ERR_INPUT, errno, "policy file '%s'", path);
+        return coto_err_remedy(err, "give the path of a readable YAML or JSON file");
+    }
+    if (S_ISDIR(st.st_mode))
+        return coto_err_set(err, COTO_ERR_INPUT, EISDIR, "policy file '%s'", path);
+    if (lift_fd(&fd))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "policy file '%s'", path);
+    return coto_take_fd(&fd);
+}
+
+static int find_helper(const char *path, char *ret_helper, size_t size, struct coto_err *err)
+{
+    char places[320];
+
+    if (coto_helper_find("coto-policy", ret_helper, size) == 0)
+        return 0;
+    coto_helper_places(places, sizeof places);
+    coto_err_set(err, COTO_ERR_UNAVAILABLE, 0,
+                 "policy file '%s': the program coto-policy, which reads it, is not installed",
+                 path);
+    return coto_err_remedy(err, "install it ('make install') in one of: %s", places);
+}
+
+static int read_records(const char *path, struct coto_buf *records, struct coto_err *err)
+{
+    char helper[4096];
+    coto_auto_buf complaint = {0};
+    int status = 0;
+
+    if (find_helper(path, helper, sizeof helper, err))
+        return -1;
+    coto_auto_fd fd = open_file(path, err);
+    if (fd < 0)
+        return -1;
+    if (run_helper(helper, fd, records, &complaint, &status))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "policy file '%s'", path);
+    if (status == 0)
+        return 0;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 1 && complaint.len > 0) {
+        complaint.data[strcspn(complaint.data, "\n")] = '\0';
+        coto_err_set(err, COTO_ERR_POLICY, 0, "%s: %.300s", path, complaint.data);
+        return coto_err_remedy(err, "docs/OPTIONS.md shows what a policy file looks like");
+    }
+    return coto_err_set(err, COTO_ERR_INTERNAL, 0, "policy file '%s': coto-policy ended with %s %d",
+                        path, WIFSIGNALED(status) ? "signal" : "status",
+                        WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+/* Moves *pos past one "key\0value\0"; false at the end. An unfinished record
+ * cannot be: the buffer itself ends with a NUL behind its length. */
+static bool next_record(const struct coto_buf *records, size_t *pos, const char **ret_key,
+                        const char **ret_value)
+{
+    if (*pos >= records->len)
+        return false;
+    *ret_key = records->data + *pos;
+    *pos += strlen(*ret_key) + 1;
+    *ret_value = *pos < records->len ? records->data + *pos : "";
+    *pos += strlen(*ret_value) + 1;
+    return true;
+}
+
+static bool is_profile_key(const char *key)
+{
+    return strcmp(key, "profile") == 0;
+}
+
+static int apply_own_profile(struct coto_policy *policy, const struct coto_buf *records,
+                             const char *origin, struct coto_err *err)
+{
+    const char *key, *value;
+
+    for (size_t pos = 0; next_record(records, &pos, &key, &value);) {
+        if (!is_profile_key(key))
+            continue;
+        if (coto_policy_set(policy, COTO_OPT_PROFILE, value, COTO_SOURCE_FILE, origin, err))
+            return -1;
+        if (policy->v[COTO_OPT_PROFILE].source == COTO_SOURCE_FILE)
+            return coto_policy_apply_profile(policy, value, err);
+    }
+    return 0;
+}
+
+int coto_policy_apply_file(struct coto_policy *policy, const char *path, struct coto_err *err)
+{
+    coto_auto_buf records = {0};
+    const char *key, *value;
+    char origin[sizeof policy->v[0].origin];
+    size_t len = strlen(path);
+
+    if (read_records(path, &records, err))
+        return -1;
+    /* The end of a long path tells more than its beginning. */
+    if (len < sizeof origin)
+        memcpy(origin, path, len + 1);
+    else
+        snprintf(origin, sizeof origin, "...%s", path + len - (sizeof origin - 4));
+    if (apply_own_profile(policy, &records, origin, err))
+        return -1;
+    for (size_t pos = 0; next_record(&records, &pos, &key, &value);)
+        if (!is_profile_key(key) &&
+            coto_policy_set_key(policy, key, value, COTO_SOURCE_FILE, origin, err))
+            return -1;
+    return 0;
+}
