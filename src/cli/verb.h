@@ -1,19 +1,22 @@
-/* Verbs of the command line. One row each: name, operands, one-line help, and
- * whether the policy options apply. The function is coto_cli_<name> and lives in
- * a file of its own; argv[0] is the verb. A verb that is no row is looked for as
- * a program coto-VERB.
+/* Verbs of the command line. One row each: name, operands (forms separated by
+ * " | "), whether the policy options apply, one-line help. The function is
+ * coto_cli_<name> and lives in a file of its own; argv[0] is the verb. A verb that
+ * is no row is looked for as a program coto-VERB.
  */
 #pragma once
+
+#include "schema/options.h"
 
 #include <stdbool.h>
 
 /* clang-format off */
 #define COTO_VERBS(X) \
-    X(run, "[OPTIONS] FILE [ARGS...] | -c CODE --lang L | - | -- CMD [ARGS...]", true, \
+    X(run, "[OPTIONS] FILE [ARGS...] | [OPTIONS] -c CODE --lang LANGUAGE [ARGS...] | " \
+           "[OPTIONS] - [ARGS...] | [OPTIONS] -- COMMAND [ARGS...]", true, \
       "run code or a command in a sandbox") \
     X(test, "[OPTIONS] SUBMISSION_DIR [TESTS_DIR]", true, \
       "run a submission against its tests and list each case") \
-    X(profiles, "[list | show NAME] [--json]", false, \
+    X(profiles, "[--json] | show NAME [--json]", false, \
       "list the built-in policies, or show one") \
     X(policy, "explain [OPTIONS] | check FILE [--json]", true, \
       "tell each value and who set it, or check a policy file") \
@@ -40,3 +43,17 @@ const struct coto_verb *coto_verb_find(const char *name);
 #define X(name, ...) int coto_cli_##name(int argc, char **argv, char **envp);
 COTO_VERBS(X)
 #undef X
+
+/* Heading of a section of options, in help and documents. */
+static inline const char *coto_section_title(enum coto_opt_section section)
+{
+    static const char *const titles[] = {
+        [COTO_SECTION_RUN] = "Code and how it runs",
+        [COTO_SECTION_LIMITS] = "Limits",
+        [COTO_SECTION_FILES] = "Files",
+        [COTO_SECTION_WALLS] = "Walls",
+        [COTO_SECTION_REPORT] = "Reports",
+        [COTO_SECTION_CLI] = "Command line",
+    };
+    return titles[section];
+}

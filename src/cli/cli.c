@@ -1,0 +1,110 @@
+#include "cli/cli.h"
+
+#include "base/fd.h"
+#include "base/json.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+void coto_cli_add_visible(struct coto_buf *out, const char *text)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    size_t len = strlen(text);
+
+    for (size_t i = 0; i < len;) {
+        size_t n = coto_utf8_len(p + i, len - i);
+        bool c1 = n == 2 && p[i] == 0xc2 && p[i + 1] < 0xa0;
+        if (n == 0 || p[i] < 0x20 || p[i] == 0x7f || c1) {
+            n = n ? n : 1;
+            for (size_t k = 0; k < n; k++)
+                coto_buf_addf(out, "\\x%02x", p[i + k]);
+        } else {
+            coto_buf_add(out, p + i, n);
+        }
+        i += n;
+    }
+}
+
+int coto_cli_fail(const struct coto_err *err)
+{
+    coto_auto_buf out = {0};
+
+    coto_buf_adds(&out, "coto: ");
+    coto_cli_add_visible(&out, err->text);
+    coto_buf_addc(&out, '\n');
+    if (err->remedy[0]) {
+        coto_buf_adds(&out, "  remedy: ");
+        coto_cli_add_visible(&out, err->remedy);
+        coto_buf_addc(&out, '\n');
+    }
+    /* Nobody is left to tell when stderr is gone; the status still speaks. */
+    (void)coto_fd_write_all(2, coto_buf_str(&out), out.len);
+    return coto_err_info(err->kind)->exit_code;
+}
+
+int coto_cli_print(const struct coto_buf *text)
+{
+    struct coto_err err = {0};
+
+    if (!text->failed && coto_fd_write_all(1, coto_buf_str(text), text->len) == 0)
+        return 0;
+    coto_err_set(&err, COTO_ERR_OUTPUT, text->failed ? ENOMEM : errno, "standard output");
+    return coto_cli_fail(&err);
+}
+
+int coto_cli_fail_json(const struct coto_err *err)
+{
+    coto_auto_buf out = {0};
+    struct coto_json json = {.out = &out};
+    const struct coto_err_info *info = coto_err_info(err->kind);
+
+    coto_json_begin(&json, NULL, '{');
+    coto_json_begin(&json, "error", '{');
+    coto_json_str(&json, "code", info->word);
+    coto_json_str(&json, "message", err->text);
+    coto_json_str(&json, "remedy", err->remedy[0] ? err->remedy : NULL);
+    coto_json_end(&json, '}');
+    coto_json_end(&json, '}');
+    coto_buf_addc(&out, '\n');
+    coto_cli_print(&out);
+    return info->exit_code;
+}
+
+int coto_cli_fail_as(bool json, const struct coto_err *err)
+{
+    return json ? coto_cli_fail_json(err) : coto_cli_fail(err);
+}
+
+/* Columns a text takes: characters, not bytes. */
+static size_t width_of(const char *text)
+{
+    size_t width = 0;
+
+    for (; *text; text++)
+        width += ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
+}
+
+#define TABLE_COLUMNS 8
+
+void coto_cli_add_table(struct coto_buf *out, const struct coto_strv *cells, size_t columns)
+{
+    size_t widths[TABLE_COLUMNS] = {0};
+
+    if (columns == 0 || columns > TABLE_COLUMNS)
+        return;
+    for (size_t i = 0; i < cells->count; i++) {
+        size_t width = width_of(cells->items[i]);
+        if (width > widths[i % columns])
+            widths[i % columns] = width;
+    }
+    for (size_t i = 0; i < cells->count; i++) {
+        bool last = i % columns == columns - 1;
+        coto_buf_adds(out, cells->items[i]);
+        for (size_t pad = width_of(cells->items[i]); !last && pad < widths[i % columns] + 2; pad++)
+            coto_buf_addc(out, ' ');
+        if (last)
+            coto_buf_addc(out, '\n');
+    }
+}
