@@ -1,0 +1,609 @@
+/* Theory of the compiler. The program is written backwards, from its last
+ * instruction to its first, so that every jump goes to something already
+ * placed and its offset is known when it is written. Offsets of conditional
+ * jumps have 8 bits: a target that is too far gets a stepping stone (an
+ * unconditional jump, or for a verdict simply another copy of it) right behind
+ * the jump that needs it. Nothing is patched and nothing is emitted unused.
+ *
+ * Numbers with the same answer merge into ranges; the ranges become a balanced
+ * tree of `>=` comparisons, so a verdict takes about eight of them. The kernel
+ * runs the program once per number at install time and keeps a bitmap of
+ * those that are allowed whatever the arguments, so most calls never reach it.
+ *
+ * The rules on arguments exist twice on purpose: as data for the compiler
+ * (`checks`) and as plain C for the oracle (`holds`). The tests compare them.
+ */
+#include "kernel/seccomp.h"
+
+#include "kernel/seccomp_table.h"
+#include "schema/options.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/seccomp.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#define NATIVE_ARCH AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define NATIVE_ARCH AUDIT_ARCH_AARCH64
+#else
+#error "no system-call table for this architecture"
+#endif
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "argument words are loaded in little-endian order"
+#endif
+
+#define X32_BIT 0x40000000u /* numbers from here on belong to x86's x32 ABI */
+#define NO_CALL 0xffffffffu /* what libraries put where a call does not exist */
+#define NUMBERS 512         /* all known numbers are below */
+
+enum first_tier {
+    TIER_STRICT = COTO_SECCOMP_STRICT,
+    TIER_DEFAULT = COTO_SECCOMP_DEFAULT,
+    TIER_DEBUG = COTO_SECCOMP_DEBUG,
+    TIER_NEVER,
+};
+
+enum check_id {
+#define X(id, error, words) CHECK_##id,
+    COTO_SYSCALL_CHECKS(X)
+#undef X
+        CHECK_COUNT
+};
+
+struct row {
+    const char *name;
+    short number;
+    unsigned char tier;
+    unsigned char otherwise;
+    unsigned char check;
+};
+
+static const struct row rows[] = {
+#define X(name, tier, otherwise, check)                                                            \
+    {#name, __NR_##name, TIER_##tier, otherwise, CHECK_##check},
+    COTO_SYSCALLS(X)
+#undef X
+};
+#define ROWS (sizeof rows / sizeof rows[0])
+
+#define X(name, ...) _Static_assert(__NR_##name >= 0 && __NR_##name < NUMBERS - 1, #name);
+COTO_SYSCALLS(X)
+#undef X
+
+static const struct {
+    int error;
+    const char *words;
+} check_rows[CHECK_COUNT] = {
+#define X(id, error, words) [CHECK_##id] = {error, words},
+    COTO_SYSCALL_CHECKS(X)
+#undef X
+};
+
+/* Own copies of what is compared: C libraries differ in which they define. */
+enum {
+    NEW_FLAGS = 0x7e020000, /* CLONE_NEW*; CLONE_NEWTIME is in clone(2)'s signal bits: clone3 only */
+    REQ_TIOCSTI = 0x5412,
+    REQ_TIOCLINUX = 0x541c,
+    REQ_TIOCCONS = 0x541d,
+    REQ_TIOCSETD = 0x5423, /* loads line disciplines, a steady source of kernel bugs */
+    REQ_SETFLAGS = 0x40086602,
+    REQ_FSSETXATTR = 0x401c5820,
+    CMD_SETLEASE = 1024,
+    CMD_NOTIFY = 1026,
+    OPT_SET_SECCOMP = 22,
+    OPT_SET_MM = 35,
+    OPT_SCHED_CORE = 62, /* a cookie of one's own idles the neighbour's hyperthread */
+    OPT_SET_PTRACER = 0x59616d61,
+    TYPE_FLAGS = 04000 | 02000000, /* SOCK_NONBLOCK, SOCK_CLOEXEC */
+    FAMILY_UNIX = 1,
+    FAMILY_INET = 2,
+    FAMILY_INET6 = 10,
+    FAMILY_NETLINK = 16,
+    TYPE_STREAM = 1,
+    TYPE_DGRAM = 2,
+    TYPE_RAW = 3,
+    TYPE_SEQPACKET = 5,
+    PROTO_TCP = 6,
+    PROTO_UDP = 17,
+    MODE_TYPE = 0170000,
+    MODE_REGULAR = 0100000,
+    MODE_FIFO = 0010000,
+    MODE_SOCKET = 0140000,
+    RESET_ON_FORK = 0x40000000,
+};
+
+/* ---- what the table says ------------------------------------------------ */
+
+static const struct row *find_row(int number)
+{
+    for (size_t i = 0; i < ROWS; i++)
+        if (rows[i].number == number)
+            return &rows[i];
+    return NULL;
+}
+
+static bool is_allowed(const struct row *row, int tier)
+{
+    return tier >= row->tier;
+}
+
+/* seccomp(2) is not in `strict`, so neither is its older spelling. */
+static enum check_id check_of(const struct row *row, int tier)
+{
+    if (row->check == CHECK_PRCTL && tier == COTO_SECCOMP_STRICT)
+        return CHECK_PRCTL_STRICT;
+    return row->check;
+}
+
+struct coto_seccomp_rule coto_seccomp_rule(int tier, int number)
+{
+    struct coto_seccomp_rule rule = {
+        .number = number, .answer = COTO_ANSWER_ERRNO, .error = ENOSYS};
+    const struct row *row = find_row(number);
+
+    if (!row)
+        return rule;
+    rule.name = row->name;
+    rule.error = row->otherwise;
+    if (!is_allowed(row, tier))
+        return rule;
+    enum check_id check = check_of(row, tier);
+    rule.error = check_rows[check].error;
+    rule.answer = check == CHECK_NONE ? COTO_ANSWER_ALLOW : COTO_ANSWER_ARGS;
+    rule.check = check == CHECK_NONE ? NULL : check_rows[check].words;
+    return rule;
+}
+
+static bool unix_holds(uint64_t type, uint64_t protocol)
+{
+    return (type == TYPE_STREAM || type == TYPE_DGRAM || type == TYPE_SEQPACKET) && protocol == 0;
+}
+
+static bool socket_holds(uint64_t family, uint64_t type, uint64_t protocol)
+{
+    switch (family) {
+    case FAMILY_UNIX:
+        return unix_holds(type, protocol);
+    case FAMILY_INET:
+    case FAMILY_INET6:
+        return (type == TYPE_STREAM || type == TYPE_DGRAM) &&
+               (protocol == 0 || protocol == PROTO_TCP || protocol == PROTO_UDP);
+    case FAMILY_NETLINK: /* protocol 0 is NETLINK_ROUTE */
+        return (type == TYPE_RAW || type == TYPE_DGRAM) && protocol == 0;
+    default:
+        return false;
+    }
+}
+
+static bool prctl_holds(uint32_t option, bool strict)
+{
+    if (strict && option == OPT_SET_SECCOMP)
+        return false;
+    return option != OPT_SET_MM && option != OPT_SET_PTRACER && option != OPT_SCHED_CORE;
+}
+
+static bool persona_holds(uint64_t persona)
+{
+    /* personality(-1) reaches us with or without its sign in the high word. */
+    if (persona == UINT32_MAX || persona == UINT64_MAX)
+        return true;
+    return persona == 0x40000 || (persona & ~(uint64_t)0x20008) == 0;
+}
+
+static bool mode_holds(uint64_t mode)
+{
+    uint64_t type = mode & MODE_TYPE;
+
+    return mode <= UINT32_MAX &&
+           (type == 0 || type == MODE_REGULAR || type == MODE_FIFO || type == MODE_SOCKET);
+}
+
+static bool request_holds(uint32_t request)
+{
+    switch (request) {
+    case REQ_TIOCSTI:
+    case REQ_TIOCLINUX:
+    case REQ_TIOCCONS:
+    case REQ_TIOCSETD:
+    case REQ_SETFLAGS:
+    case REQ_FSSETXATTR:
+        return false;
+    default:
+        return true;
+    }
+}
+
+static bool holds(enum check_id check, const uint64_t args[6])
+{
+    uint64_t type = args[1] & ~(uint64_t)TYPE_FLAGS;
+    uint64_t policy = args[1] & ~(uint64_t)RESET_ON_FORK;
+
+    switch (check) {
+    case CHECK_CLONE:
+        return !(args[0] & NEW_FLAGS);
+    case CHECK_IOCTL:
+        return request_holds((uint32_t)args[1]);
+    case CHECK_FCNTL:
+        return (uint32_t)args[1] != CMD_SETLEASE && (uint32_t)args[1] != CMD_NOTIFY;
+    case CHECK_PRCTL:
+    case CHECK_PRCTL_STRICT:
+        return prctl_holds((uint32_t)args[0], check == CHECK_PRCTL_STRICT);
+    case CHECK_PERSONALITY:
+        return persona_holds(args[0]);
+    case CHECK_MKNOD:
+        return mode_holds(args[1]);
+    case CHECK_MKNODAT:
+        return mode_holds(args[2]);
+    case CHECK_SCHED: /* SCHED_OTHER, SCHED_BATCH, SCHED_IDLE */
+        return policy == 0 || policy == 3 || policy == 5;
+    case CHECK_PERF:
+        return args[1] == 0;
+    case CHECK_SOCKET:
+        return socket_holds(args[0], type, args[2]);
+    case CHECK_SOCKETPAIR:
+        return args[0] == FAMILY_UNIX && unix_holds(type, args[2]);
+    case CHECK_NONE:
+    case CHECK_COUNT:
+        break;
+    }
+    return true;
+}
+
+enum coto_seccomp_answer coto_seccomp_decide(int tier, uint32_t arch, int number,
+                                             const uint64_t args[6], int *ret_error)
+{
+    if (arch != NATIVE_ARCH)
+        return COTO_ANSWER_KILL;
+#ifdef __x86_64__
+    if (number != -1 && (number < 0 || (number & X32_BIT)))
+        return COTO_ANSWER_KILL;
+#endif
+    const struct row *row = find_row(number);
+    if (!row || !is_allowed(row, tier)) {
+        *ret_error = row ? row->otherwise : ENOSYS;
+        return COTO_ANSWER_ERRNO;
+    }
+    enum check_id check = check_of(row, tier);
+    if (holds(check, args))
+        return COTO_ANSWER_ALLOW;
+    *ret_error = check_rows[check].error;
+    return COTO_ANSWER_ERRNO;
+}
+
+static const char *errno_name(int error)
+{
+    switch (error) {
+    case 0:
+        return "0";
+    case EPERM:
+        return "EPERM";
+    case EOPNOTSUPP:
+        return "EOPNOTSUPP";
+    case EAFNOSUPPORT:
+        return "EAFNOSUPPORT";
+    default:
+        return "ENOSYS";
+    }
+}
+
+void coto_seccomp_table_json(int tier, struct coto_json *json)
+{
+    static const char *const words[] = {[COTO_ANSWER_ALLOW] = "allow",
+                                        [COTO_ANSWER_ERRNO] = "errno",
+                                        [COTO_ANSWER_KILL] = "kill",
+                                        [COTO_ANSWER_ARGS] = "args"};
+
+    coto_json_begin(json, NULL, '[');
+    for (int number = 0; number < NUMBERS; number++) {
+        struct coto_seccomp_rule rule = coto_seccomp_rule(tier, number);
+        if (!rule.name)
+            continue;
+        coto_json_begin(json, NULL, '{');
+        coto_json_str(json, "name", rule.name);
+        coto_json_int(json, "number", number);
+        coto_json_str(json, "answer", words[rule.answer]);
+        if (rule.answer != COTO_ANSWER_ALLOW)
+            coto_json_str(json, "errno", errno_name(rule.error));
+        if (rule.check)
+            coto_json_str(json, "check", rule.check);
+        coto_json_end(json, '}');
+    }
+    coto_json_end(json, ']');
+}
+
+/* ---- the compiler ------------------------------------------------------- */
+
+/* One argument, by its low word: (low & mask) is one of the values. In a rule
+ * that allows by value the high word must be zero besides. */
+struct term {
+    unsigned char arg;
+    unsigned char count;
+    uint32_t mask;
+    uint32_t values[6];
+};
+
+enum check_kind {
+    DENY_BITS,   /* fails when any bit of the mask is set */
+    DENY_VALUES, /* fails when the term matches, whatever the high word */
+    ALLOW,       /* holds when all terms of one clause match */
+};
+
+struct check {
+    enum check_kind kind;
+    struct term clauses[3][3]; /* ends at a term without values */
+};
+
+#define ANY_BIT 0xffffffffu
+#define VALUES(...)                                                                                \
+    sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), ANY_BIT, { __VA_ARGS__ }
+#define MASKED(mask, ...)                                                                          \
+    sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), mask, { __VA_ARGS__ }
+#define MODES MASKED(MODE_TYPE, 0, MODE_REGULAR, MODE_FIFO, MODE_SOCKET)
+#define TYPES(...) MASKED(~(uint32_t)TYPE_FLAGS, __VA_ARGS__)
+#define UNIX_CLAUSE                                                                                \
+    {                                                                                              \
+        {0, VALUES(FAMILY_UNIX)}, {1, TYPES(TYPE_STREAM, TYPE_DGRAM, TYPE_SEQPACKET)},             \
+        {2, VALUES(0)}                                                                             \
+    }
+
+static const struct check checks[CHECK_COUNT] = {
+    [CHECK_CLONE] = {DENY_BITS, {{{0, 0, NEW_FLAGS, {0}}}}},
+    [CHECK_IOCTL] = {DENY_VALUES,
+                     {{{1, VALUES(REQ_TIOCSTI, REQ_TIOCLINUX, REQ_TIOCCONS, REQ_TIOCSETD,
+                                  REQ_SETFLAGS, REQ_FSSETXATTR)}}}},
+    [CHECK_FCNTL] = {DENY_VALUES, {{{1, VALUES(CMD_SETLEASE, CMD_NOTIFY)}}}},
+    [CHECK_PRCTL] = {DENY_VALUES, {{{0, VALUES(OPT_SET_MM, OPT_SET_PTRACER, OPT_SCHED_CORE)}}}},
+    [CHECK_PRCTL_STRICT] = {DENY_VALUES,
+                            {{{0, VALUES(OPT_SET_SECCOMP, OPT_SET_MM, OPT_SET_PTRACER,
+                                         OPT_SCHED_CORE)}}}},
+    /* Without the query -1, which compile_check adds. */
+    [CHECK_PERSONALITY] = {ALLOW, {{{0, VALUES(0, 8, 0x20000, 0x20008, 0x40000)}}}},
+    [CHECK_MKNOD] = {ALLOW, {{{1, MODES}}}},
+    [CHECK_MKNODAT] = {ALLOW, {{{2, MODES}}}},
+    [CHECK_SCHED] = {ALLOW, {{{1, MASKED(~(uint32_t)RESET_ON_FORK, 0, 3, 5)}}}},
+    [CHECK_PERF] = {ALLOW, {{{1, VALUES(0)}}}},
+    [CHECK_SOCKET] = {ALLOW,
+                      {UNIX_CLAUSE,
+                       {{0, VALUES(FAMILY_INET, FAMILY_INET6)},
+                        {1, TYPES(TYPE_STREAM, TYPE_DGRAM)},
+                        {2, VALUES(0, PROTO_TCP, PROTO_UDP)}},
+                       {{0, VALUES(FAMILY_NETLINK)},
+                        {1, TYPES(TYPE_RAW, TYPE_DGRAM)},
+                        {2, VALUES(0)}}}},
+    [CHECK_SOCKETPAIR] = {ALLOW, {UNIX_CLAUSE}},
+};
+
+#define REACH 250      /* of the 255 a conditional jump has: room for two stepping stones */
+#define VERDICTS 8     /* distinct return values in one program */
+#define CHECK_BIT 1u   /* in an action: not a return value but a check, its id above */
+
+struct range {
+    uint32_t start;
+    uint32_t action;
+};
+
+struct builder {
+    struct sock_filter code[COTO_SECCOMP_MAX];
+    int pos; /* first instruction so far; code[pos..] is the program */
+    struct {
+        uint32_t value;
+        int at;
+    } verdicts[VERDICTS];
+    int verdict_count;
+    int check_at[CHECK_COUNT];
+    struct range ranges[NUMBERS + 1];
+    int range_count;
+};
+
+/* All emitters return the place of what they emitted. A program that does not
+ * fit gets stuck at the eighth slot, which coto_seccomp_build looks for once. */
+static int emit(struct builder *b, uint16_t code, uint32_t k)
+{
+    if (b->pos > 8)
+        b->pos--;
+    b->code[b->pos] = (struct sock_filter){code, 0, 0, k};
+    return b->pos;
+}
+
+static int emit_verdict(struct builder *b, uint32_t value)
+{
+    int slot = 0;
+
+    while (slot < b->verdict_count && b->verdicts[slot].value != value)
+        slot++;
+    if (slot < b->verdict_count && b->verdicts[slot].at - b->pos < REACH)
+        return b->verdicts[slot].at;
+    int at = emit(b, BPF_RET | BPF_K, value);
+    if (slot < VERDICTS) {
+        b->verdicts[slot].value = value;
+        b->verdicts[slot].at = at;
+        if (slot == b->verdict_count)
+            b->verdict_count++;
+    }
+    return at;
+}
+
+/* A place from which `at` is reached, close enough for a conditional jump. */
+static int emit_near(struct builder *b, int at)
+{
+    if (at - b->pos < REACH)
+        return at;
+    if (b->code[at].code == (BPF_RET | BPF_K))
+        return emit_verdict(b, b->code[at].k);
+    return emit(b, BPF_JMP | BPF_JA, (uint32_t)(at - b->pos));
+}
+
+static int emit_if(struct builder *b, uint16_t test, uint32_t k, int then, int otherwise)
+{
+    then = emit_near(b, then);
+    otherwise = emit_near(b, otherwise);
+    int at = emit(b, BPF_JMP | BPF_K | test, k);
+    b->code[at].jt = (uint8_t)(then - at - 1);
+    b->code[at].jf = (uint8_t)(otherwise - at - 1);
+    return at;
+}
+
+static int emit_load(struct builder *b, size_t offset)
+{
+    return emit(b, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset);
+}
+
+#define LOW_WORD(arg) (offsetof(struct seccomp_data, args) + (arg) * sizeof(uint64_t))
+#define HIGH_WORD(arg) (LOW_WORD(arg) + sizeof(uint32_t))
+
+/* The low word against the values. Backwards: the last comparison first. */
+static int emit_term(struct builder *b, const struct term *term, int match, int differ)
+{
+    int next = differ;
+
+    for (int i = term->count - 1; i >= 0; i--)
+        next = emit_if(b, BPF_JEQ, term->values[i], match, next);
+    if (term->mask != ANY_BIT)
+        emit(b, BPF_ALU | BPF_AND | BPF_K, term->mask);
+    return emit_load(b, LOW_WORD(term->arg));
+}
+
+static int emit_clause(struct builder *b, const struct term terms[3], int fail)
+{
+    int next = emit_verdict(b, SECCOMP_RET_ALLOW);
+    int count = 0;
+
+    while (count < 3 && terms[count].count)
+        count++;
+    for (int i = count - 1; i >= 0; i--) {
+        int low = emit_term(b, &terms[i], next, fail);
+        emit_if(b, BPF_JEQ, 0, low, fail);
+        next = emit_load(b, HIGH_WORD(terms[i].arg));
+    }
+    return next;
+}
+
+static int compile_check(struct builder *b, enum check_id id)
+{
+    const struct check *check = &checks[id];
+    const struct term *first = &check->clauses[0][0];
+    int deny = emit_verdict(b, SECCOMP_RET_ERRNO | (uint32_t)check_rows[id].error);
+
+    if (check->kind == DENY_BITS) {
+        emit_if(b, BPF_JSET, first->mask, deny, emit_verdict(b, SECCOMP_RET_ALLOW));
+        return emit_load(b, LOW_WORD(first->arg));
+    }
+    if (check->kind == DENY_VALUES)
+        return emit_term(b, first, deny, emit_verdict(b, SECCOMP_RET_ALLOW));
+    int next = deny;
+    if (id == CHECK_PERSONALITY) {
+        /* The list demands a zero high word; -1 may also come sign-extended. */
+        static const struct term query = {0, VALUES(UINT32_MAX)};
+        int allow = emit_verdict(b, SECCOMP_RET_ALLOW);
+        int zero = emit_if(b, BPF_JEQ, 0, allow, deny);
+        emit_if(b, BPF_JEQ, UINT32_MAX, allow, zero);
+        next = emit_term(b, &query, emit_load(b, HIGH_WORD(0)), deny);
+    }
+    for (int i = 2; i >= 0; i--)
+        if (check->clauses[i][0].count)
+            next = emit_clause(b, check->clauses[i], next);
+    return next;
+}
+
+static uint32_t action_of(const struct row *row, int tier, bool noexec)
+{
+    if (noexec && row->number == __NR_memfd_create)
+        return SECCOMP_RET_ERRNO | EPERM;
+    if (!is_allowed(row, tier))
+        return SECCOMP_RET_ERRNO | row->otherwise;
+    enum check_id check = check_of(row, tier);
+    return check == CHECK_NONE ? SECCOMP_RET_ALLOW : CHECK_BIT | (uint32_t)check << 8;
+}
+
+/* CHECK_BIT must not be mistaken for a verdict: all of them have an action in
+ * the high half. */
+static bool is_check(uint32_t action)
+{
+    return !(action & SECCOMP_RET_ACTION_FULL) && (action & CHECK_BIT);
+}
+
+static void collect_ranges(struct builder *b, int tier, bool noexec)
+{
+    uint32_t actions[NUMBERS];
+
+    for (int i = 0; i < NUMBERS; i++)
+        actions[i] = SECCOMP_RET_ERRNO | ENOSYS;
+    for (size_t i = 0; i < ROWS; i++)
+        actions[rows[i].number] = action_of(&rows[i], tier, noexec);
+    /* The last slot stands for itself and all numbers above; it has no row. */
+    for (int i = 0; i < NUMBERS; i++)
+        if (i == 0 || actions[i] != actions[i - 1])
+            b->ranges[b->range_count++] = (struct range){(uint32_t)i, actions[i]};
+}
+
+static void compile_checks(struct builder *b)
+{
+    for (int i = 0; i < b->range_count; i++) {
+        uint32_t action = b->ranges[i].action;
+        if (is_check(action) && !b->check_at[action >> 8])
+            b->check_at[action >> 8] = compile_check(b, (enum check_id)(action >> 8));
+    }
+}
+
+/* A node is a place, or for a leaf the complement of its range: leaves are
+ * placed only by the comparison that needs them. */
+static int place(struct builder *b, int node)
+{
+    if (node >= 0)
+        return node;
+    uint32_t action = b->ranges[~node].action;
+    return is_check(action) ? b->check_at[action >> 8] : emit_verdict(b, action);
+}
+
+static int compile_tree(struct builder *b, int first, int count)
+{
+    if (count == 1)
+        return ~first;
+    int half = count / 2;
+    int above = compile_tree(b, first + half, count - half);
+    int below = compile_tree(b, first, half);
+    above = place(b, above);
+    below = place(b, below);
+    return emit_if(b, BPF_JGE, b->ranges[first + half].start, above, below);
+}
+
+static void compile_entry(struct builder *b, int root)
+{
+    int kill = emit_verdict(b, SECCOMP_RET_KILL_PROCESS);
+#ifdef __x86_64__
+    int foreign = emit_if(b, BPF_JEQ, NO_CALL,
+                          emit_verdict(b, SECCOMP_RET_ERRNO | ENOSYS), kill);
+    emit_if(b, BPF_JGE, X32_BIT, foreign, root);
+#else
+    emit(b, BPF_JMP | BPF_JA, (uint32_t)(root - b->pos));
+#endif
+    int native = emit_load(b, offsetof(struct seccomp_data, nr));
+    emit_if(b, BPF_JEQ, NATIVE_ARCH, native, kill);
+    emit_load(b, offsetof(struct seccomp_data, arch));
+}
+
+int coto_seccomp_build(int tier, bool noexec, struct coto_seccomp_program *ret_program,
+                       struct coto_err *err)
+{
+    struct builder b;
+
+    if (tier < COTO_SECCOMP_STRICT || tier > COTO_SECCOMP_DEBUG)
+        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "seccomp: tier %d does not exist", tier);
+    b.pos = COTO_SECCOMP_MAX;
+    b.verdict_count = 0;
+    b.range_count = 0;
+    memset(b.check_at, 0, sizeof b.check_at);
+    collect_ranges(&b, tier, noexec);
+    compile_checks(&b);
+    compile_entry(&b, compile_tree(&b, 0, b.range_count));
+    if (b.pos <= 8)
+        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "seccomp: filter longer than %d",
+                            COTO_SECCOMP_MAX - 8);
+    ret_program->len = (unsigned short)(COTO_SECCOMP_MAX - b.pos);
+    memcpy(ret_program->code, b.code + b.pos, ret_program->len * sizeof b.code[0]);
+    coto_sha256_of(ret_program->code, ret_program->len * sizeof b.code[0], ret_program->hash);
+    return 0;
+}
