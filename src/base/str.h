@@ -26,7 +26,8 @@ void coto_buf_adds(struct coto_buf *buf, const char *text);
 void coto_buf_addc(struct coto_buf *buf, char c);
 void coto_buf_addf(struct coto_buf *buf, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-void coto_buf_vaddf(struct coto_buf *buf, const char *fmt, va_list ap);
+void coto_buf_vaddf(struct coto_buf *buf, const char *fmt, va_list ap)
+    __attribute__((format(printf, 2, 0)));
 /* Room for at least `len` more bytes at data + buf->len; NULL on failure.
  * The caller adds what it wrote to buf->len and keeps len < cap. */
 char *coto_buf_reserve(struct coto_buf *buf, size_t len);
