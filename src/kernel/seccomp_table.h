@@ -171,19 +171,20 @@
     X(sync, NEVER, 0, NONE) \
     /* ACLs, user.overlay.* marks and the like (FS-17, FS-18). The answer of a \
      * file system without attributes: cp -p, install and tar then do without, \
-     * where EPERM would make them fail. */ \
+     * where EPERM would make them fail; ls -l and Python's copy2 stumble over \
+     * ENOSYS when they only want to read some. */ \
     X(setxattr, NEVER, EOPNOTSUPP, NONE) \
     X(lsetxattr, NEVER, EOPNOTSUPP, NONE) \
     X(fsetxattr, NEVER, EOPNOTSUPP, NONE) \
-    X(getxattr, DEFAULT, ENOSYS, NONE) \
-    X(lgetxattr, DEFAULT, ENOSYS, NONE) \
-    X(fgetxattr, DEFAULT, ENOSYS, NONE) \
-    X(listxattr, DEFAULT, ENOSYS, NONE) \
-    X(llistxattr, DEFAULT, ENOSYS, NONE) \
-    X(flistxattr, DEFAULT, ENOSYS, NONE) \
-    X(removexattr, DEFAULT, ENOSYS, NONE) \
-    X(lremovexattr, DEFAULT, ENOSYS, NONE) \
-    X(fremovexattr, DEFAULT, ENOSYS, NONE) \
+    X(getxattr, DEFAULT, EOPNOTSUPP, NONE) \
+    X(lgetxattr, DEFAULT, EOPNOTSUPP, NONE) \
+    X(fgetxattr, DEFAULT, EOPNOTSUPP, NONE) \
+    X(listxattr, DEFAULT, EOPNOTSUPP, NONE) \
+    X(llistxattr, DEFAULT, EOPNOTSUPP, NONE) \
+    X(flistxattr, DEFAULT, EOPNOTSUPP, NONE) \
+    X(removexattr, DEFAULT, EOPNOTSUPP, NONE) \
+    X(lremovexattr, DEFAULT, EOPNOTSUPP, NONE) \
+    X(fremovexattr, DEFAULT, EOPNOTSUPP, NONE) \
     X(setxattrat, NEVER, ENOSYS, NONE) \
     X(getxattrat, NEVER, ENOSYS, NONE) \
     X(listxattrat, NEVER, ENOSYS, NONE) \
