@@ -192,7 +192,7 @@ int coto_caps_limit(uint64_t keep, struct coto_err *err)
     limit_bounding(&caps, keep);
     caps.permitted &= keep;
     caps.effective = caps.permitted;
-    caps.inheritable = caps.permitted & get_bounding();
+    caps.inheritable = caps.permitted ? caps.permitted & get_bounding() : 0;
     /* Kernels before 4.3 have no ambient set and say EINVAL: then it is empty. */
     raw_prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0);
     if (set_sets(&caps))
