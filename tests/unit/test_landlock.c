@@ -59,8 +59,8 @@ static int remove_tree(void **state)
 
 static int make_tree(void **state)
 {
-    static const char *const dirs[] = {"w1", "w2", "w2/deep", "ro", "ro/sub"};
-    static const char *const homes[] = {"w1", "w2/deep", "w2", "ro", "ro/sub"};
+    static const char *const dirs[] = {"w1", "w1/inner", "w2", "w2/deep", "ro", "ro/sub"};
+    static const char *const homes[] = {"w1", "w1/inner", "w2/deep", "w2", "ro", "ro/sub"};
     (void)state;
 
     strcpy(scratch, "/tmp/coto-landlock-XXXXXX");
@@ -79,7 +79,8 @@ static int make_tree(void **state)
     snprintf(path_w2, sizeof path_w2, "%s/w2/deep", scratch);
     writable[0] = path_w1;
     writable[1] = path_w2;
-    return symlink(path_w1, in("alias")) || symlink(in("w2"), in("alias2"));
+    return symlink(path_w1, in("alias")) || symlink(in("w2"), in("alias2")) ||
+           symlink(in("w1/inner"), in("alias3"));
 }
 
 /* Exit status of body in a child; 200 + signal when it died. */
@@ -209,8 +210,8 @@ static int body_noexec(void)
         return 3;
     if (write_file(in("w1/new"), "#!/bin/sh\n", 0755) || !fails_with(EACCES, run(in("w1/new"))))
         return 4;
-    if (!fails_with(EACCES, run(in("alias/prog"))))
-        return 5;
+    if (!fails_with(EACCES, run(in("alias/prog"))) || !fails_with(EACCES, run(in("alias3/prog"))))
+        return 5; /* a link beside the trees must not carry a right into them */
     unlink(in("w1/new"));
     if (run(in("ro/prog")) != 7 || run(in("ro/sub/prog")) != 7 || run(in("w2/prog")) != 7)
         return 6; /* beside and above the writable trees */
