@@ -84,7 +84,7 @@ static const struct {
 
 /* Own copies of what is compared: C libraries differ in which they define. */
 enum {
-    NEW_FLAGS = 0x7e020000, /* CLONE_NEW*; CLONE_NEWTIME is in clone(2)'s signal bits: clone3 only */
+    NEW_FLAGS = 0x7e020000, /* CLONE_NEW*; NEWTIME lies in clone(2)'s signal bits: clone3 only */
     REQ_TIOCSTI = 0x5412,
     REQ_TIOCLINUX = 0x541c,
     REQ_TIOCCONS = 0x541d,

@@ -411,7 +411,8 @@ static void test_json(void **state)
     coto_seccomp_table_json(COTO_SECCOMP_DEFAULT, &json);
     assert_false(out.failed);
     const char *text = coto_buf_str(&out);
-    assert_true(coto_str_has_prefix(text, "[{\"name\":\"read\",\"number\":0,\"answer\":\"allow\"}"));
+    assert_true(coto_str_has_prefix(text, "[{\"name\":\"read\",\"number\":0,"
+                                          "\"answer\":\"allow\"}"));
     assert_non_null(strstr(text, "{\"name\":\"mount\",\"number\":165,\"answer\":\"errno\","
                                  "\"errno\":\"EPERM\"}"));
     assert_non_null(strstr(text, "\"answer\":\"args\",\"errno\":\"EAFNOSUPPORT\",\"check\":\""));
