@@ -22,18 +22,17 @@ static void add_wrapped(struct coto_buf *out, const char *text, size_t column)
     column = FLAG_COLUMN;
     while (*text) {
         size_t n = strcspn(text, " ");
-        if (column > FLAG_COLUMN && column + n > LINE_WIDTH) {
+        if (column > FLAG_COLUMN && column + 1 + n > LINE_WIDTH) {
             coto_buf_addc(out, '\n');
             pad_to(out, 0, FLAG_COLUMN);
             column = FLAG_COLUMN;
+        } else if (column > FLAG_COLUMN) {
+            coto_buf_addc(out, ' ');
+            column++;
         }
         coto_buf_add(out, text, n);
         column += n;
         text += n + strspn(text + n, " ");
-        if (*text && column + 1 < LINE_WIDTH) {
-            coto_buf_addc(out, ' ');
-            column++;
-        }
     }
     coto_buf_addc(out, '\n');
 }
