@@ -42,7 +42,6 @@ struct coto_facts {
     int wait_status;  /* of the stage's main process (init) */
     int stage;        /* index of the last stage that ran */
     bool disk_full;   /* a writable file system had no block or inode left (init) */
-    int init_signal;  /* signal that ended init itself, 0 none (host) */
     struct coto_usage usage;
 };
 

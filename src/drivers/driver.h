@@ -5,7 +5,7 @@
  * written once in core/ and speaks wire frames. A driver never starts user
  * code itself and never decides a verdict.
  *
- * Life: probe → create → (usage, kill at any time) → destroy. create either
+ * Life: probe → create → inspect → (usage, kill at any time) → destroy. create either
  * returns a sandbox whose init is alive or about to say READY on the stream, or
  * fails and leaves nothing behind. destroy accepts a sandbox in any state, ends
  * every process in it, and returns only when no process, mount, cgroup or
@@ -27,6 +27,7 @@ struct coto_usage {
     int64_t pids_peak;                  /* -1: unknown */
     int64_t oom_kills;
     int64_t pids_refused; /* forks refused at the limit */
+    int init_signal;      /* signal that ended init itself, 0 none; set by destroy */
 };
 
 /* One line of `coto doctor`, and what the choice of a driver rests on. */
@@ -46,9 +47,14 @@ struct coto_driver {
 
     /* Everything up to a coto-init that waits for frames. Walls the driver
      * itself raised are in sandbox->walls, read back; a wall of plan->need that
-     * cannot be raised is an error that names it. */
-    int (*create)(const struct coto_plan *plan, struct coto_sandbox **ret_sandbox,
+     * cannot be raised is an error that names it. With verbose, set-up steps come
+     * as STEP frames. */
+    int (*create)(const struct coto_plan *plan, bool verbose, struct coto_sandbox **ret_sandbox,
                   struct coto_err *err);
+
+    /* Reads back from outside what create promised, once init is READY; fails
+     * when a wall that the plan needs is not up. */
+    int (*inspect)(struct coto_sandbox *sandbox, struct coto_err *err);
 
     /* What the tree has used so far; callable while it runs. */
     int (*usage)(struct coto_sandbox *sandbox, struct coto_usage *ret_usage);
@@ -71,7 +77,9 @@ struct coto_sandbox {
     uint64_t landlock_abi;  /* 0: do not apply */
     bool apply_seccomp;
     bool apply_landlock;
-    int init_signal; /* set by destroy: signal that ended init, 0 if it exited */
+    int64_t rlimit_nproc;  /* fallbacks where no cgroup limit holds; 0 none */
+    int64_t rlimit_data;
+    bool cpu_time_by_usage; /* cpu-time can be watched through usage() */
     struct coto_wall_state walls[COTO_WALL_COUNT];
 };
 

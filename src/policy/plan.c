@@ -78,9 +78,22 @@ static int set_user(const struct coto_policy *policy, struct coto_plan *plan, st
     return 0;
 }
 
-static int set_names(const struct coto_policy *policy, struct coto_plan *plan,
-                     struct coto_err *err)
+/* Without a file system of its own a run works in a fresh directory of the
+ * host's, named by its id and made by the driver. */
+static int set_temporary_workdir(struct coto_plan *plan, struct coto_err *err)
 {
+    char path[64];
+
+    snprintf(path, sizeof path, "/tmp/coto-%s", plan->id);
+    plan->workdir = strdup(path);
+    return plan->workdir ? 0 : coto_plan_no_memory(err);
+}
+
+static int set_workdir(const struct coto_policy *policy, struct coto_plan *plan,
+                       struct coto_err *err)
+{
+    if (plan->isolation == COTO_ISOLATION_SUBPROCESS)
+        return set_temporary_workdir(plan, err);
     if (coto_plan_normalise("--workdir", coto_policy_str(policy, COTO_OPT_WORKDIR), NULL,
                             &plan->workdir, err) ||
         coto_plan_check_target("--workdir", plan->workdir, err))
@@ -89,6 +102,14 @@ static int set_names(const struct coto_policy *policy, struct coto_plan *plan,
         coto_err_set(err, COTO_ERR_POLICY, 0, "--workdir: '/tmp' is a file system of its own");
         return coto_err_remedy(err, "choose a directory of its own, such as /workspace or /tmp/w");
     }
+    return 0;
+}
+
+static int set_names(const struct coto_policy *policy, struct coto_plan *plan,
+                     struct coto_err *err)
+{
+    if (set_workdir(policy, plan, err))
+        return -1;
     plan->user_name = strdup(coto_policy_str(policy, COTO_OPT_USER_NAME));
     plan->hostname = strdup(coto_policy_str(policy, COTO_OPT_HOSTNAME));
     if (!plan->user_name || !plan->hostname)

@@ -7,6 +7,9 @@
  * so several can run at once. Unknown tags are skipped, so old and new ends
  * understand each other; unknown frame types are an error.
  *
+ * Number 41 is kept for the frame that tells a restored microVM new entropy and
+ * the time before anything else.
+ *
  * Both ends treat the other as hostile: every length is checked against what is
  * really there, a frame is at most COTO_FRAME_MAX.
  */
@@ -34,7 +37,8 @@
     X(FILE_DATA, 8, "init", "bytes of it: DATA")                                                   \
     X(FILE_END, 9, "init", "it is complete")                                                       \
     X(COLLECTED, 10, "init", "no more artifacts: COUNT SKIPPED")                                   \
-    X(DONE, 11, "init", "a PUT or MKDIR was carried out")                                          \
+    X(DONE, 11, "init", "stdin bytes were taken (frame mode): COUNT; room for more")                \
+    X(STEP, 12, "init", "a set-up step was done (verbose): TEXT SIZE (microseconds)")               \
     X(PUT, 32, "host", "create a file: PATH MODE DATA [MORE]")                                     \
     X(PUT_DATA, 33, "host", "more of that file: DATA [MORE]")                                      \
     X(MKDIR, 34, "host", "create a directory: PATH MODE")                                          \
@@ -44,7 +48,6 @@
     X(KILL, 38, "host", "SIGKILL everything but init")                                             \
     X(COLLECT, 39, "host", "send the files below PATH: LIMIT_BYTES LIMIT_COUNT")                   \
     X(BYE, 40, "host", "kill everything and exit")                                                 \
-    X(WAKE, 41, "host", "after a snapshot: new ENTROPY and TIME before anything else")             \
     X(SYMLINK, 42, "host", "create a symbolic link: PATH DATA")
 
 enum coto_frame_type {
@@ -59,7 +62,6 @@ enum coto_frame_type {
     X(DATA, 6) X(PATH, 7) X(MODE, 8) X(SIZE, 9) X(MORE, 10)                                        \
     X(STATUS, 11) X(CPU_USER_US, 12) X(CPU_SYSTEM_US, 13) X(MAXRSS_BYTES, 14) X(DISK_FULL, 15)     \
     X(COUNT, 16) X(SKIPPED, 17) X(SIGNO, 18) X(LIMIT_BYTES, 19) X(LIMIT_COUNT, 20)                 \
-    X(ENTROPY, 21) X(TIME_NS, 22)                                                                  \
     /* EXEC */                                                                                     \
     X(ARGV, 32) X(ENV, 33) X(CWD, 34) X(UID, 35) X(GID, 36) X(CAPS, 37)                            \
     X(RLIMIT, 38)       /* resource, soft, hard: 3 u64 */                                          \
@@ -68,9 +70,10 @@ enum coto_frame_type {
     X(WRITABLE, 41)     /* path Landlock leaves writable (repeated) */                             \
     X(STDIO, 42)        /* 0: init's own 0, 1, 2; 1: frames */                                     \
     X(TIMEOUT_MS, 43)   /* init kills the tree after this, in case the host sleeps */              \
-    X(OOM_ADJ, 44) X(UMASK, 45) X(NOEXEC, 46)                                                      \
+    X(UMASK, 45)               X(NOEXEC, 46)                                                      \
     X(FULL_PATH, 47)    /* where to look for "disk full" at the end (repeated) */                  \
     X(KILL_ON_EXIT, 48) /* 1: when this process ends, all others are killed first */               \
+    X(TIMED_OUT, 49)    /* EXIT: init's own timer ended it */                                      \
     /* STARTED: read back by the child just before execve */                                       \
     X(R_UID, 64) X(R_GID, 65) X(R_CAP_EFF, 66) X(R_CAP_PRM, 67) X(R_CAP_INH, 68)                   \
     X(R_CAP_BND, 69) X(R_CAP_AMB, 70) X(R_NNP, 71) X(R_SECCOMP, 72) X(R_LANDLOCK, 73)              \

@@ -1,0 +1,104 @@
+/* Artifacts as they arrive from coto-init. Names and bytes are the program's: a
+ * name is refused unless it stays below the directory, and a file is created
+ * anew, never opened. */
+#include "core/session.h"
+
+#include "base/fd.h"
+#include "schema/media.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool name_is_safe(const char *name, size_t len)
+{
+    if (len == 0 || len > 4000 || name[0] == '/' || memchr(name, 0, len))
+        return false;
+    for (const char *p = name; p; p = strchr(p, '/')) {
+        p += *p == '/';
+        size_t n = strcspn(p, "/");
+        if (n == 0 || n > 255 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
+            return false;
+        if (!p[n])
+            break;
+    }
+    return true;
+}
+
+static int create_file(struct coto_session *s, const char *name)
+{
+    int dir = s->io->artifacts_fd;
+
+    if (coto_path_make_parents(dir, name, 0755))
+        return -1;
+    int fd = coto_path_open_beneath(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+    if (fd < 0 && errno == EEXIST) {
+        /* Of an earlier run: replaced, as the caller asked for this directory. */
+        coto_auto_free char *copy = strdup(name);
+        char *slash = copy ? strrchr(copy, '/') : NULL;
+        if (slash)
+            *slash = '\0';
+        coto_auto_fd parent =
+            coto_path_open_beneath(dir, slash ? copy : ".", O_PATH | O_DIRECTORY, 0);
+        if (parent >= 0)
+            unlinkat(parent, slash ? slash + 1 : name, 0);
+        fd = coto_path_open_beneath(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+    }
+    return fd;
+}
+
+void coto_artifact_begin(struct coto_session *s, const struct coto_frame *frame)
+{
+    char *name = coto_field_text(frame, COTO_TAG_PATH);
+
+    coto_artifact_end(s);
+    if (!name || !name_is_safe(name, strlen(name))) {
+        free(name);
+        s->result->artifacts_skipped++;
+        return;
+    }
+    s->file = (struct coto_artifact){.name = name, .type = coto_media_type(name)};
+    s->file_open = true;
+    coto_sha256_init(&s->file_sha);
+    if (s->io->artifacts_fd < 0)
+        return;
+    s->file_fd = create_file(s, name);
+    if (s->file_fd < 0) {
+        coto_err_set(&s->err, COTO_ERR_OUTPUT, errno, "--artifacts: create '%s'", name);
+        coto_session_fail(s, &s->err);
+    }
+}
+
+void coto_artifact_data(struct coto_session *s, const struct coto_frame *frame)
+{
+    struct coto_field field = {0};
+
+    if (!s->file_open || coto_field_next(frame, &field) != 1 || field.tag != COTO_TAG_DATA)
+        return;
+    s->file.bytes += (int64_t)field.len;
+    coto_sha256_add(&s->file_sha, field.data, field.len);
+    if (s->file_fd >= 0 && coto_fd_write_all(s->file_fd, field.data, field.len)) {
+        coto_err_set(&s->err, COTO_ERR_OUTPUT, errno, "--artifacts: write '%s'", s->file.name);
+        coto_session_fail(s, &s->err);
+    }
+}
+
+void coto_artifact_end(struct coto_session *s)
+{
+    struct coto_result *r = s->result;
+
+    coto_own_close(&s->file_fd);
+    if (!s->file_open)
+        return;
+    s->file_open = false;
+    coto_sha256_hex(&s->file_sha, s->file.sha256);
+    struct coto_artifact *list = realloc(r->artifacts, (r->artifact_count + 1) * sizeof *list);
+    if (!list) {
+        free(s->file.name);
+        r->artifacts_skipped++;
+        return;
+    }
+    r->artifacts = list;
+    list[r->artifact_count++] = s->file;
+}

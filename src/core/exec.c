@@ -1,0 +1,122 @@
+/* The EXEC frame of a stage: everything coto-init needs to raise the inner walls. */
+#include "core/session.h"
+
+#include "base/units.h"
+#include "kernel/seccomp.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+static void add_rlimit(struct coto_buf *out, int resource, int64_t soft, int64_t hard)
+{
+    unsigned char bytes[24];
+    struct rlimit now;
+    uint64_t v[3] = {(uint64_t)resource, (uint64_t)soft, (uint64_t)hard};
+
+    /* A limit of our own caller may be lower already; raising it is not ours. */
+    if (getrlimit(resource, &now) == 0 && now.rlim_max != RLIM_INFINITY)
+        for (int i = 1; i < 3; i++)
+            if (v[i] > now.rlim_max)
+                v[i] = now.rlim_max;
+    for (int i = 0; i < 24; i++)
+        bytes[i] = (unsigned char)(v[i / 8] >> (8 * (i % 8)));
+    coto_frame_add(out, COTO_TAG_RLIMIT, bytes, sizeof bytes);
+}
+
+static void add_rlimits(struct coto_session *s)
+{
+    const struct coto_plan *plan = s->plan;
+    struct coto_buf *out = &s->out;
+
+    add_rlimit(out, RLIMIT_CORE, 0, 0);
+    add_rlimit(out, RLIMIT_NOFILE, plan->nofile, plan->nofile);
+    add_rlimit(out, RLIMIT_MEMLOCK, 65536, 65536);
+    add_rlimit(out, RLIMIT_STACK, 8 * COTO_MB, 64 * COTO_MB);
+    add_rlimit(out, RLIMIT_NICE, 0, 0);
+    add_rlimit(out, RLIMIT_RTPRIO, 0, 0);
+    add_rlimit(out, RLIMIT_MSGQUEUE, 0, 0);
+    if (plan->fsize_bytes != COTO_UNIT_NONE)
+        add_rlimit(out, RLIMIT_FSIZE, plan->fsize_bytes, plan->fsize_bytes);
+    if (plan->cpu_time_ms != COTO_UNIT_NONE) {
+        int64_t seconds = (plan->cpu_time_ms + 999) / 1000;
+        add_rlimit(out, RLIMIT_CPU, seconds, seconds + 1);
+    }
+    if (s->sandbox->rlimit_nproc > 0)
+        add_rlimit(out, RLIMIT_NPROC, s->sandbox->rlimit_nproc, s->sandbox->rlimit_nproc);
+    if (s->sandbox->rlimit_data > 0)
+        add_rlimit(out, RLIMIT_DATA, s->sandbox->rlimit_data, s->sandbox->rlimit_data);
+}
+
+/* Landlock's writable trees, and where "disk full" is looked for. */
+static void add_paths(struct coto_session *s)
+{
+    const struct coto_plan *plan = s->plan;
+    struct coto_buf *out = &s->out;
+    char output[4200];
+
+    snprintf(output, sizeof output, "%s/output", s->sandbox->work_dir);
+    const char *work = plan->writable_output_only ? output : s->sandbox->work_dir;
+    coto_frame_add_text(out, COTO_TAG_WRITABLE, work);
+    coto_frame_add_text(out, COTO_TAG_FULL_PATH, work);
+    if (!s->sandbox->apply_landlock)
+        return;
+    coto_frame_add_text(out, COTO_TAG_WRITABLE, "/tmp");
+    coto_frame_add_text(out, COTO_TAG_WRITABLE, "/dev/shm");
+    coto_frame_add_text(out, COTO_TAG_FULL_PATH, "/tmp");
+    for (size_t i = 0; i < plan->tmpfs_count; i++)
+        coto_frame_add_text(out, COTO_TAG_WRITABLE, plan->tmpfs[i].target);
+    for (size_t i = 0; i < plan->mount_count; i++)
+        if (plan->mounts[i].writable)
+            coto_frame_add_text(out, COTO_TAG_WRITABLE, plan->mounts[i].target);
+}
+
+static int add_walls(struct coto_session *s)
+{
+    struct coto_buf *out = &s->out;
+    static struct coto_seccomp_program program;
+
+    if (s->sandbox->apply_seccomp) {
+        if (program.len == 0 || s->stage == 0)
+            if (coto_seccomp_build(s->plan->seccomp_tier, s->plan->noexec, &program, &s->err))
+                return coto_session_fail(s, &s->err);
+        coto_frame_add(out, COTO_TAG_SECCOMP, program.code, program.len * sizeof program.code[0]);
+        snprintf(s->result->filter_hash, sizeof s->result->filter_hash, "%s", program.hash);
+        coto_frame_add_num(out, COTO_TAG_UID, s->plan->uid);
+        coto_frame_add_num(out, COTO_TAG_GID, s->plan->gid);
+        coto_frame_add_num(out, COTO_TAG_CAPS, s->plan->caps);
+    }
+    if (s->sandbox->apply_landlock)
+        coto_frame_add_num(out, COTO_TAG_LANDLOCK_ABI, s->sandbox->landlock_abi);
+    return 0;
+}
+
+int coto_exec_send(struct coto_session *s, int stage)
+{
+    const struct coto_plan *plan = s->plan;
+    struct coto_buf *out = &s->out;
+
+    s->stage = stage;
+    size_t at = coto_frame_begin(out, COTO_FRAME_EXEC, (unsigned)stage + 1);
+    for (size_t i = 0; i < plan->stages[stage].argv.count; i++)
+        coto_frame_add_text(out, COTO_TAG_ARGV, plan->stages[stage].argv.items[i]);
+    for (size_t i = 0; i < plan->env.count; i++)
+        coto_frame_add_text(out, COTO_TAG_ENV, plan->env.items[i]);
+    coto_frame_add_text(out, COTO_TAG_CWD, s->sandbox->work_dir);
+    coto_frame_add_num(out, COTO_TAG_STDIO, s->frames);
+    coto_frame_add_num(out, COTO_TAG_KILL_ON_EXIT, 1);
+    coto_frame_add_num(out, COTO_TAG_NOEXEC, plan->noexec);
+    if (plan->timeout_ms != COTO_UNIT_NONE)
+        coto_frame_add_num(out, COTO_TAG_TIMEOUT_MS, (uint64_t)plan->timeout_ms + 100);
+    add_rlimits(s);
+    add_paths(s);
+    if (add_walls(s))
+        return -1;
+    coto_frame_end(out, at);
+    if (!out->failed)
+        return 0;
+    coto_err_set(&s->err, COTO_ERR_USAGE, 0, "arguments and environment are over %u bytes",
+                 COTO_FRAME_MAX);
+    coto_err_remedy(&s->err, "pass large data by stdin or --copy");
+    return coto_session_fail(s, &s->err);
+}

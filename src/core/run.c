@@ -1,0 +1,461 @@
+/* The supervisor's loop: one thread, one poll. It reads frames from coto-init,
+ * moves bytes between the caller and the program, and enforces wall-clock and
+ * CPU time on its own clock. Whatever happens inside, it ends: a deadline first
+ * asks init to kill the tree (so that artifacts survive), and shortly after ends
+ * the whole pid namespace by itself. */
+#include "core/session.h"
+
+#include "base/fd.h"
+#include "base/units.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define KILL_GRACE_US 100000
+#define COLLECT_GRACE_US 30000000
+#define CPU_TICK_US 20000
+#define QUEUE_LOW (256 * 1024)
+#define STDIN_WINDOW (256 * 1024)
+#define ARTIFACT_MAX_COUNT 10000
+
+int coto_session_fail(struct coto_session *s, const struct coto_err *err)
+{
+    if (!s->failed && err != &s->err)
+        s->err = *err;
+    s->failed = true;
+    return -1;
+}
+
+/* ---- sending ---- */
+
+int coto_session_flush(struct coto_session *s)
+{
+    while (s->out.len > 0 && !s->stream_closed) {
+        ssize_t n = write(s->sandbox->stream_fd, s->out.data, s->out.len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return 0;
+        if (n < 0) {
+            s->stream_closed = true; /* what init said last is still to be read */
+            break;
+        }
+        memmove(s->out.data, s->out.data + n, s->out.len - (size_t)n);
+        s->out.len -= (size_t)n;
+    }
+    if (s->stream_closed)
+        coto_buf_clear(&s->out);
+    return 0;
+}
+
+static void send_simple(struct coto_session *s, enum coto_frame_type type)
+{
+    size_t at = coto_frame_begin(&s->out, type, 0);
+
+    coto_frame_end(&s->out, at);
+    coto_session_flush(s);
+}
+
+/* Ends the run for a reason of ours; the first reason stays. */
+void coto_session_end(struct coto_session *s, enum coto_end_cause cause)
+{
+    if (s->killing || s->exited)
+        return;
+    s->killing = true;
+    s->cause = cause;
+    s->kill_us = coto_clock_us() + KILL_GRACE_US;
+    send_simple(s, COTO_FRAME_KILL);
+}
+
+/* ---- receiving ---- */
+
+static void send_collect(struct coto_session *s)
+{
+    size_t at = coto_frame_begin(&s->out, COTO_FRAME_COLLECT, 0);
+
+    coto_frame_add_text(&s->out, COTO_TAG_PATH, "output");
+    coto_frame_add_num(&s->out, COTO_TAG_LIMIT_BYTES, (uint64_t)s->plan->disk_bytes);
+    coto_frame_add_num(&s->out, COTO_TAG_LIMIT_COUNT, ARTIFACT_MAX_COUNT);
+    coto_frame_end(&s->out, at);
+    s->collecting = true;
+    s->kill_us = coto_clock_us() + COLLECT_GRACE_US;
+    coto_session_flush(s);
+}
+
+static void finish(struct coto_session *s)
+{
+    s->finished = true;
+    s->sandbox->driver->kill(s->sandbox);
+}
+
+static void on_exit_frame(struct coto_session *s, const struct coto_frame *frame)
+{
+    if (s->exited || frame->proc != (unsigned)s->stage + 1)
+        return;
+    s->facts->exited = true;
+    s->facts->wait_status = (int)coto_field_num(frame, COTO_TAG_STATUS);
+    s->facts->disk_full = coto_field_num(frame, COTO_TAG_DISK_FULL);
+    s->facts->stage = s->stage;
+    if (coto_field_num(frame, COTO_TAG_TIMED_OUT) && s->cause == COTO_END_SELF)
+        s->cause = COTO_END_WALL_TIME;
+    if (s->facts->wait_status == 0 && s->cause == COTO_END_SELF &&
+        s->stage + 1 < s->plan->stage_count) {
+        s->facts->exited = false;
+        if (coto_exec_send(s, s->stage + 1) == 0)
+            coto_session_flush(s);
+        return;
+    }
+    s->exited = true;
+    s->end_us = coto_clock_us();
+    s->in_fd = -1;
+    if (s->plan->want_artifacts)
+        send_collect(s);
+    else
+        finish(s);
+}
+
+static void on_error_frame(struct coto_session *s, const struct coto_frame *frame)
+{
+    struct coto_err err;
+
+    coto_field_error(frame, &err);
+    const struct coto_language *lang = s->plan->language;
+    if (err.kind == COTO_ERR_NOTFOUND && frame->proc && lang &&
+        strcmp(s->plan->stages[s->stage].argv.items[0], lang->tool) == 0) {
+        coto_err_set(&err, COTO_ERR_TOOL, 0, "%s: '%s' is not in the sandbox", lang->name, lang->tool);
+        coto_err_remedy(&err, "install it: apt-get install %s", lang->package);
+    } else if (err.kind == COTO_ERR_NOTFOUND && !err.remedy[0]) {
+        coto_err_remedy(&err, "commands run inside the sandbox's own file system; bring files in with "
+                              "--copy or --mount");
+    }
+    coto_session_fail(s, &err);
+}
+
+static void on_ready(struct coto_session *s, const struct coto_frame *frame)
+{
+    struct coto_err err = {0};
+    uint64_t version = coto_field_num(frame, COTO_TAG_VERSION);
+
+    s->ready = true;
+    if (version != COTO_WIRE_VERSION)
+        coto_err_set(&err, COTO_ERR_INTERNAL, 0, "coto-init speaks version %llu, coto %d",
+                     (unsigned long long)version, COTO_WIRE_VERSION);
+    if (err.kind || s->sandbox->driver->inspect(s->sandbox, &err))
+        coto_session_fail(s, &err);
+}
+
+static void on_step(struct coto_session *s, const struct coto_frame *frame)
+{
+    coto_auto_free char *text = coto_field_text(frame, COTO_TAG_TEXT);
+
+    if (s->io->progress && text)
+        s->io->progress(s->io->progress_arg, text, (int64_t)coto_field_num(frame, COTO_TAG_SIZE));
+}
+
+static void on_output(struct coto_session *s, const struct coto_frame *frame, int which)
+{
+    struct coto_field field = {0};
+
+    if (s->frames && coto_field_next(frame, &field) == 1 && field.tag == COTO_TAG_DATA)
+        coto_pump_take(s, &s->pumps[which - 1], field.data, field.len);
+}
+
+static void on_frame(struct coto_session *s, const struct coto_frame *frame)
+{
+    switch ((int)frame->type) {
+    case COTO_FRAME_READY:
+        on_ready(s, frame);
+        break;
+    case COTO_FRAME_STEP:
+        on_step(s, frame);
+        break;
+    case COTO_FRAME_ERROR:
+        on_error_frame(s, frame);
+        break;
+    case COTO_FRAME_STARTED:
+        s->started = true;
+        coto_walls_from_started(s, frame);
+        break;
+    case COTO_FRAME_OUT:
+        on_output(s, frame, 1);
+        break;
+    case COTO_FRAME_ERR:
+        on_output(s, frame, 2);
+        break;
+    case COTO_FRAME_DONE:
+        s->in_credit += (int64_t)coto_field_num(frame, COTO_TAG_COUNT);
+        break;
+    case COTO_FRAME_EXIT:
+        on_exit_frame(s, frame);
+        break;
+    case COTO_FRAME_FILE:
+        coto_artifact_begin(s, frame);
+        break;
+    case COTO_FRAME_FILE_DATA:
+        coto_artifact_data(s, frame);
+        break;
+    case COTO_FRAME_FILE_END:
+        coto_artifact_end(s);
+        break;
+    case COTO_FRAME_COLLECTED:
+        s->result->artifacts_skipped += (int64_t)coto_field_num(frame, COTO_TAG_SKIPPED);
+        finish(s);
+        break;
+    default:
+        coto_err_set(&s->err, COTO_ERR_INTERNAL, 0, "wire: unknown frame type %d", (int)frame->type);
+        coto_session_fail(s, &s->err);
+    }
+}
+
+static void read_stream(struct coto_session *s)
+{
+    size_t room;
+    char *to = coto_frame_reader_space(&s->reader, &room);
+    ssize_t n = to ? read(s->sandbox->stream_fd, to, room) : -1;
+    struct coto_frame frame;
+    int got = 0;
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        s->stream_closed = true;
+        s->finished = true;
+        return;
+    }
+    s->reader.buf.len += (size_t)n;
+    while (!s->failed && (got = coto_frame_next(&s->reader, &frame, &s->err)) == 1)
+        on_frame(s, &frame);
+    if (got < 0)
+        coto_session_fail(s, &s->err);
+}
+
+/* While files go in: takes what init has to say and waits for room. */
+int coto_session_wait_room(struct coto_session *s)
+{
+    coto_session_flush(s);
+    while (s->out.len > QUEUE_LOW && !s->failed && !s->finished) {
+        struct pollfd pfd[2] = {{.fd = s->sandbox->stream_fd, .events = POLLIN | POLLOUT},
+                                {.fd = s->io->cancel_fd, .events = POLLIN}};
+        if (poll(pfd, 2, -1) < 0 && errno != EINTR)
+            break;
+        if (pfd[0].revents & (POLLIN | POLLHUP))
+            read_stream(s);
+        if (pfd[1].revents) {
+            coto_session_end(s, COTO_END_CANCEL);
+            finish(s);
+        }
+        coto_session_flush(s);
+    }
+    if (s->out.failed) {
+        coto_err_set(&s->err, COTO_ERR_LIMIT, ENOMEM, "send files to the sandbox");
+        coto_session_fail(s, &s->err);
+    }
+    return s->failed || s->finished ? -1 : 0;
+}
+
+/* ---- time ---- */
+
+static void check_cpu(struct coto_session *s)
+{
+    struct coto_usage usage;
+
+    s->sandbox->driver->usage(s->sandbox, &usage);
+    if (usage.cpu_user_us >= 0 &&
+        usage.cpu_user_us + usage.cpu_system_us >= s->plan->cpu_time_ms * 1000)
+        coto_session_end(s, COTO_END_CPU_TIME);
+}
+
+/* Acts on what is due; returns how long poll may sleep in ms, -1 for ever. */
+static int tick(struct coto_session *s)
+{
+    int64_t now = coto_clock_us();
+    int64_t next = INT64_MAX;
+
+    if (s->finished)
+        return -1;
+    if (!s->killing && !s->exited && s->deadline_us) {
+        if (now >= s->deadline_us)
+            coto_session_end(s, COTO_END_WALL_TIME);
+        else
+            next = s->deadline_us;
+    }
+    if (s->started && !s->killing && !s->exited && s->sandbox->cpu_time_by_usage) {
+        check_cpu(s);
+        if (now + CPU_TICK_US < next)
+            next = now + CPU_TICK_US;
+    }
+    if (s->killing || s->collecting) {
+        if (now >= s->kill_us)
+            finish(s);
+        else if (s->kill_us < next)
+            next = s->kill_us;
+    }
+    return next == INT64_MAX ? -1 : (int)((next - now + 999) / 1000);
+}
+
+/* ---- the loop ---- */
+
+enum { P_STREAM, P_CANCEL, P_OUT, P_ERR, P_OUT_TO, P_ERR_TO, P_IN, P_IN_TO, P_COUNT };
+
+static void watch_pump(struct pollfd *pfd, const struct coto_pump *pump, int from, int to)
+{
+    if (!pump->eof && !pump->to_full && pump->pending.len == 0)
+        pfd[from] = (struct pollfd){.fd = pump->from_fd, .events = POLLIN};
+    if (pump->to_full || pump->pending.len > 0)
+        pfd[to] = (struct pollfd){.fd = pump->to_fd, .events = POLLOUT};
+}
+
+static void watch(struct coto_session *s, struct pollfd *pfd)
+{
+    bool backlog = s->frames && (s->pumps[0].pending.len || s->pumps[1].pending.len);
+
+    for (int i = 0; i < P_COUNT; i++)
+        pfd[i] = (struct pollfd){.fd = -1};
+    if (!s->stream_closed) {
+        pfd[P_STREAM].fd = s->sandbox->stream_fd;
+        pfd[P_STREAM].events = (short)((backlog ? 0 : POLLIN) | (s->out.len ? POLLOUT : 0));
+    }
+    pfd[P_CANCEL] = (struct pollfd){.fd = s->io->cancel_fd, .events = POLLIN};
+    watch_pump(pfd, &s->pumps[0], P_OUT, P_OUT_TO);
+    watch_pump(pfd, &s->pumps[1], P_ERR, P_ERR_TO);
+    if (s->in_fd >= 0 && s->in_wait_room)
+        pfd[P_IN_TO] = (struct pollfd){.fd = s->sandbox->stdio_fd[0], .events = POLLOUT};
+    else if (s->in_fd >= 0 && (!s->frames || s->in_credit > 0) && s->started)
+        pfd[P_IN] = (struct pollfd){.fd = s->in_fd, .events = POLLIN};
+}
+
+static void serve(struct coto_session *s, const struct pollfd *pfd)
+{
+    if (pfd[P_OUT].revents)
+        coto_pump_run(s, &s->pumps[0]);
+    if (pfd[P_ERR].revents)
+        coto_pump_run(s, &s->pumps[1]);
+    if (pfd[P_OUT_TO].revents)
+        coto_pump_write(&s->pumps[0]);
+    if (pfd[P_ERR_TO].revents)
+        coto_pump_write(&s->pumps[1]);
+    if (pfd[P_IN].revents || pfd[P_IN_TO].revents)
+        coto_stdin_run(s);
+    if (pfd[P_STREAM].revents & (POLLIN | POLLHUP | POLLERR))
+        read_stream(s);
+    coto_session_flush(s);
+    if (pfd[P_CANCEL].revents) {
+        /* The caller wants out, also out of waiting for a slow reader. */
+        coto_session_end(s, COTO_END_CANCEL);
+        finish(s);
+        s->pumps[0].eof = s->pumps[1].eof = true;
+        coto_buf_clear(&s->pumps[0].pending);
+        coto_buf_clear(&s->pumps[1].pending);
+    }
+}
+
+static bool is_done(const struct coto_session *s)
+{
+    if (s->failed)
+        return true;
+    if (!s->finished)
+        return false;
+    if (s->frames)
+        return s->pumps[0].pending.len == 0 && s->pumps[1].pending.len == 0;
+    return coto_pump_done(&s->pumps[0]) && coto_pump_done(&s->pumps[1]);
+}
+
+static void loop(struct coto_session *s)
+{
+    while (!is_done(s)) {
+        struct pollfd pfd[P_COUNT];
+        watch(s, pfd);
+        int timeout = tick(s);
+        if (is_done(s))
+            break;
+        if (poll(pfd, P_COUNT, timeout) < 0) {
+            if (errno == EINTR)
+                continue;
+            coto_err_set(&s->err, COTO_ERR_SYSTEM, errno, "poll");
+            coto_session_fail(s, &s->err);
+        }
+        serve(s, pfd);
+    }
+}
+
+static void start_clock(struct coto_session *s)
+{
+    s->start_us = coto_clock_us();
+    if (s->plan->timeout_ms != COTO_UNIT_NONE)
+        s->deadline_us = s->start_us + s->plan->timeout_ms * 1000;
+}
+
+static void begin(struct coto_session *s)
+{
+    s->frames = s->sandbox->stdio_fd[1] < 0;
+    s->in_credit = STDIN_WINDOW;
+    s->in_fd = s->io->in_fd;
+    coto_pump_init(&s->pumps[0], s, 1);
+    coto_pump_init(&s->pumps[1], s, 2);
+    if (s->sandbox->stdio_fd[0] >= 0)
+        coto_fd_set_nonblock(s->sandbox->stdio_fd[0], 1);
+    if (s->in_fd < 0)
+        coto_own_close(&s->sandbox->stdio_fd[0]);
+    coto_walls_of_supervisor(s);
+    start_clock(s); /* a set-up that hangs must end too */
+    if (coto_copyin(s) || coto_exec_send(s, 0))
+        return;
+    if (s->in_fd < 0 && s->frames) {
+        size_t at = coto_frame_begin(&s->out, COTO_FRAME_STDIN, 1);
+        coto_frame_end(&s->out, at);
+    }
+    start_clock(s);
+    coto_session_flush(s);
+}
+
+static void complete(struct coto_session *s)
+{
+    struct coto_result *r = s->result;
+
+    if (!s->end_us)
+        s->end_us = coto_clock_us();
+    r->duration_us = s->end_us - s->start_us;
+    r->facts.cause = s->cause;
+    memcpy(r->walls, s->sandbox->walls, sizeof r->walls);
+    r->stage = s->plan->stages[s->stage].name;
+}
+
+int coto_core_run(const struct coto_plan *plan, const struct coto_io *io,
+                  struct coto_result *ret_result, struct coto_err *err)
+{
+    struct coto_session s = {.plan = plan, .io = io, .result = ret_result, .file_fd = -1};
+    const struct coto_driver *driver;
+
+    *ret_result = (struct coto_result){0};
+    s.facts = &ret_result->facts;
+    snprintf(ret_result->id, sizeof ret_result->id, "%s", plan->id);
+    snprintf(ret_result->profile, sizeof ret_result->profile, "%s", plan->profile);
+    memcpy(ret_result->policy_hash, plan->policy_hash, sizeof plan->policy_hash);
+    memcpy(ret_result->code_hash, plan->code_hash, sizeof plan->code_hash);
+    coto_clock_utc(ret_result->started_at);
+    if (coto_driver_choose(plan->isolation, &driver, err) ||
+        driver->create(plan, io->progress != NULL, &s.sandbox, err))
+        return -1;
+    ret_result->driver = driver->name;
+    begin(&s);
+    loop(&s);
+    coto_artifact_end(&s);
+    complete(&s);
+    driver->destroy(s.sandbox, &ret_result->facts.usage);
+    coto_verdict_decide(&ret_result->facts, ret_result);
+    coto_frame_reader_fini(&s.reader);
+    coto_buf_fini(&s.out);
+    coto_buf_fini(&s.in_pending);
+    coto_buf_fini(&s.pumps[0].pending);
+    coto_buf_fini(&s.pumps[1].pending);
+    if (!s.failed)
+        return 0;
+    coto_result_fini(ret_result);
+    *err = s.err;
+    return -1;
+}

@@ -1,0 +1,29 @@
+/* From a plan to a result: create the sandbox, put the files in, run the stages,
+ * pass streams on, watch the limits, collect artifacts, destroy. */
+#pragma once
+
+#include "core/result.h"
+
+struct coto_io {
+    int in_fd;  /* program's stdin is read from here; -1: empty */
+    int out_fd; /* program's stdout goes here as it comes; -1: nowhere */
+    int err_fd;
+    bool capture;        /* keep stdout and stderr in the result too */
+    int64_t capture_max; /* bytes kept of each; COTO_UNIT_NONE: the output limit alone */
+    /* Optional rewriting of output bytes on their way to out_fd/err_fd (terminal
+     * escapes): appends the safe form of data to out. NULL: byte-exact. `which`
+     * is 1 or 2. */
+    void (*filter)(void *arg, int which, const char *data, size_t len, struct coto_buf *out);
+    void *filter_arg;
+    bool filter_out, filter_err; /* for which streams */
+    int artifacts_fd;  /* directory artifacts are written to; -1: hashes only */
+    int cancel_fd;     /* readable: end the run (verdict killed); -1 none */
+    /* Set-up steps with their time; NULL: not wanted. */
+    void (*progress)(void *arg, const char *step, int64_t us);
+    void *progress_arg;
+};
+
+/* 0: *ret_result is complete (release with coto_result_fini), whatever the
+ * program did. -1: coto itself failed; nothing of the sandbox is left. */
+int coto_core_run(const struct coto_plan *plan, const struct coto_io *io,
+                  struct coto_result *ret_result, struct coto_err *err);

@@ -1,0 +1,74 @@
+/* The state of one run, shared by the files of this room. */
+#pragma once
+
+#include "core/run.h"
+#include "wire/frame.h"
+
+/* One output stream on its way from the program to the caller. */
+struct coto_pump {
+    int which;   /* 1 stdout, 2 stderr */
+    int from_fd; /* pipe, or -1: bytes come as frames */
+    int to_fd;   /* caller's descriptor, -1: nowhere */
+    bool eof;
+    bool to_full;    /* wait until to_fd takes more */
+    bool no_splice;  /* to_fd cannot be spliced to */
+    bool grown;      /* pipe buffers were enlarged */
+    int64_t limit;   /* bytes passed on */
+    int64_t capture_max;
+    struct coto_buf pending; /* rewritten or framed bytes not yet written */
+    struct coto_stream_result *result;
+};
+
+struct coto_session {
+    const struct coto_plan *plan;
+    const struct coto_io *io;
+    struct coto_result *result;
+    struct coto_sandbox *sandbox;
+    struct coto_frame_reader reader;
+    struct coto_buf out; /* frames not yet sent */
+    struct coto_pump pumps[2];
+    int in_fd;           /* caller's stdin while it has more, else -1 */
+    bool in_wait_room;   /* program's stdin pipe is full */
+    bool in_no_splice;
+    struct coto_buf in_pending;
+    int64_t in_credit;   /* frame mode: bytes init will take */
+    int stage;
+    bool frames; /* the program's stdio travels as frames */
+    bool ready, started, exited, collecting, stream_closed, killing, finished;
+    int64_t start_us, end_us, deadline_us, kill_us;
+    enum coto_end_cause cause;
+    struct coto_facts *facts;
+    /* the artifact that is arriving */
+    int file_fd;
+    struct coto_sha256 file_sha;
+    struct coto_artifact file;
+    bool file_open;
+    struct coto_err err;
+    bool failed;
+};
+
+/* run.c */
+int coto_session_flush(struct coto_session *s);           /* send what fits */
+int coto_session_wait_room(struct coto_session *s);       /* until little is queued */
+int coto_session_fail(struct coto_session *s, const struct coto_err *err);
+void coto_session_end(struct coto_session *s, enum coto_end_cause cause);
+
+/* stream.c */
+void coto_pump_init(struct coto_pump *pump, struct coto_session *s, int which);
+void coto_pump_run(struct coto_session *s, struct coto_pump *pump);  /* from_fd is ready */
+void coto_pump_write(struct coto_pump *pump);                        /* to_fd is ready */
+void coto_pump_take(struct coto_session *s, struct coto_pump *pump, const void *data, size_t len);
+bool coto_pump_done(const struct coto_pump *pump);
+void coto_stdin_run(struct coto_session *s);
+
+/* exec.c */
+int coto_exec_send(struct coto_session *s, int stage);
+/* copyin.c */
+int coto_copyin(struct coto_session *s);
+/* artifacts.c */
+void coto_artifact_begin(struct coto_session *s, const struct coto_frame *frame);
+void coto_artifact_data(struct coto_session *s, const struct coto_frame *frame);
+void coto_artifact_end(struct coto_session *s);
+/* walls.c */
+int coto_walls_from_started(struct coto_session *s, const struct coto_frame *frame);
+void coto_walls_of_supervisor(struct coto_session *s);

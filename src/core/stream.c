@@ -1,0 +1,254 @@
+/* Streams. Byte-exact output moves from the program's pipe to the caller's
+ * descriptor with splice, so a gigabyte costs no copy in this process. */
+#include "core/session.h"
+
+#include "base/fd.h"
+#include "base/units.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BIG_PIPE (1 << 20)
+#define PENDING_MAX (256 * 1024)
+
+void coto_pump_init(struct coto_pump *pump, struct coto_session *s, int which)
+{
+    bool filtered = s->io->filter && (which == 1 ? s->io->filter_out : s->io->filter_err);
+
+    *pump = (struct coto_pump){
+        .which = which,
+        .from_fd = s->sandbox->stdio_fd[which],
+        .to_fd = which == 1 ? s->io->out_fd : s->io->err_fd,
+        .limit = s->plan->output_bytes,
+        .capture_max = s->io->capture ? s->io->capture_max : 0,
+        .result = which == 1 ? &s->result->out : &s->result->err,
+    };
+    pump->no_splice = filtered || s->io->capture || pump->to_fd < 0;
+    if (pump->from_fd >= 0)
+        coto_fd_set_nonblock(pump->from_fd, 1);
+}
+
+bool coto_pump_done(const struct coto_pump *pump)
+{
+    return pump->eof && pump->pending.len == 0;
+}
+
+/* The caller no longer reads: close our end, so that the program gets SIGPIPE as
+ * it would without us. */
+static void reader_gone(struct coto_session *s, struct coto_pump *pump)
+{
+    pump->to_fd = -1;
+    coto_buf_clear(&pump->pending);
+    coto_own_close(&s->sandbox->stdio_fd[pump->which]);
+    pump->from_fd = -1;
+    pump->eof = true;
+}
+
+static void over_limit(struct coto_session *s, struct coto_pump *pump)
+{
+    pump->result->truncated = true;
+    if (s->plan->output_kill)
+        coto_session_end(s, COTO_END_OUTPUT);
+}
+
+void coto_pump_write(struct coto_pump *pump)
+{
+    struct stat st;
+    size_t len = pump->pending.len;
+
+    pump->to_full = false;
+    if (len == 0 || pump->to_fd < 0)
+        return;
+    /* A pipe or terminal that polls writable takes at least this much without
+     * blocking; a file takes all. */
+    if (len > 4096 && fstat(pump->to_fd, &st) == 0 && !S_ISREG(st.st_mode))
+        len = 4096;
+    ssize_t n = write(pump->to_fd, pump->pending.data, len);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n < 0) {
+        pump->to_fd = -1;
+        coto_buf_clear(&pump->pending);
+        return;
+    }
+    memmove(pump->pending.data, pump->pending.data + n, pump->pending.len - (size_t)n);
+    pump->pending.len -= (size_t)n;
+}
+
+void coto_pump_take(struct coto_session *s, struct coto_pump *pump, const void *data, size_t len)
+{
+    struct coto_stream_result *r = pump->result;
+    int64_t room = pump->limit == COTO_UNIT_NONE ? (int64_t)len : pump->limit - r->kept;
+    size_t keep = room < (int64_t)len ? (size_t)(room > 0 ? room : 0) : len;
+    bool filtered = s->io->filter && (pump->which == 1 ? s->io->filter_out : s->io->filter_err);
+
+    r->seen += (int64_t)len;
+    if (keep < len)
+        over_limit(s, pump);
+    if (s->io->capture) {
+        int64_t left = pump->capture_max == COTO_UNIT_NONE ? (int64_t)keep
+                                                           : pump->capture_max - (int64_t)r->data.len;
+        if (left < (int64_t)keep && pump->to_fd < 0) {
+            keep = left > 0 ? (size_t)left : 0;
+            r->truncated = true;
+        }
+        coto_buf_add(&r->data, data, left < (int64_t)keep ? (size_t)(left > 0 ? left : 0) : keep);
+    }
+    r->kept += (int64_t)keep;
+    if (pump->to_fd < 0 || keep == 0)
+        return;
+    if (filtered)
+        s->io->filter(s->io->filter_arg, pump->which, data, keep, &pump->pending);
+    else
+        coto_buf_add(&pump->pending, data, keep);
+    coto_pump_write(pump);
+}
+
+static void grow_pipes(struct coto_pump *pump)
+{
+    /* Fewer, larger moves once a program proves talkative; refused is fine. */
+    fcntl(pump->from_fd, F_SETPIPE_SZ, BIG_PIPE);
+    if (pump->to_fd >= 0)
+        fcntl(pump->to_fd, F_SETPIPE_SZ, BIG_PIPE);
+    pump->grown = true;
+}
+
+/* 1: moved something or must wait; 0: splice is impossible here. */
+static int try_splice(struct coto_session *s, struct coto_pump *pump)
+{
+    int64_t room = pump->limit == COTO_UNIT_NONE ? BIG_PIPE : pump->limit - pump->result->kept;
+
+    if (pump->no_splice || pump->to_fd < 0 || room <= 0)
+        return 0;
+    ssize_t n = splice(pump->from_fd, NULL, pump->to_fd, NULL,
+                       (size_t)(room < BIG_PIPE ? room : BIG_PIPE), SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+    if (n > 0) {
+        pump->result->seen += n;
+        pump->result->kept += n;
+        if (!pump->grown && pump->result->seen > 65536)
+            grow_pipes(pump);
+        return 1;
+    }
+    if (n == 0) {
+        pump->eof = true;
+        return 1;
+    }
+    if (errno == EAGAIN) {
+        /* Either side; when the program's pipe has bytes it is the caller's. */
+        pump->to_full = true;
+        return 1;
+    }
+    if (errno == EPIPE) {
+        reader_gone(s, pump);
+        return 1;
+    }
+    pump->no_splice = true;
+    return 0;
+}
+
+void coto_pump_run(struct coto_session *s, struct coto_pump *pump)
+{
+    static char chunk[65536];
+
+    if (pump->from_fd < 0 || pump->eof || pump->pending.len >= PENDING_MAX)
+        return;
+    if (try_splice(s, pump))
+        return;
+    ssize_t n = read(pump->from_fd, chunk, sizeof chunk);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        pump->eof = true;
+        return;
+    }
+    bool had_reader = pump->to_fd >= 0;
+    coto_pump_take(s, pump, chunk, (size_t)n);
+    if (had_reader && pump->to_fd < 0)
+        reader_gone(s, pump);
+}
+
+/* ---- stdin ---- */
+
+static void stdin_ended(struct coto_session *s)
+{
+    s->in_fd = -1;
+    if (s->in_pending.len > 0)
+        return;
+    if (s->sandbox->stdio_fd[0] >= 0) {
+        coto_own_close(&s->sandbox->stdio_fd[0]);
+    } else if (!s->stream_closed) {
+        size_t at = coto_frame_begin(&s->out, COTO_FRAME_STDIN, (unsigned)s->stage + 1);
+        coto_frame_end(&s->out, at);
+    }
+}
+
+static void stdin_frame(struct coto_session *s)
+{
+    static char chunk[COTO_FRAME_CHUNK];
+    size_t want = s->in_credit < (int64_t)sizeof chunk ? (size_t)s->in_credit : sizeof chunk;
+    ssize_t n = read(s->in_fd, chunk, want);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        stdin_ended(s);
+        return;
+    }
+    size_t at = coto_frame_begin(&s->out, COTO_FRAME_STDIN, (unsigned)s->stage + 1);
+    coto_frame_add(&s->out, COTO_TAG_DATA, chunk, (size_t)n);
+    coto_frame_end(&s->out, at);
+    s->in_credit -= n;
+}
+
+static void stdin_copy(struct coto_session *s)
+{
+    static char chunk[65536];
+    int to = s->sandbox->stdio_fd[0];
+
+    if (s->in_pending.len == 0) {
+        ssize_t n = read(s->in_fd, chunk, sizeof chunk);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (n <= 0) {
+            stdin_ended(s);
+            return;
+        }
+        coto_buf_add(&s->in_pending, chunk, (size_t)n);
+    }
+    ssize_t n = write(to, s->in_pending.data, s->in_pending.len);
+    s->in_wait_room = n < 0 && errno == EAGAIN;
+    if (n < 0 && !s->in_wait_room)
+        n = (ssize_t)s->in_pending.len; /* nobody reads: drop */
+    if (n > 0) {
+        memmove(s->in_pending.data, s->in_pending.data + n, s->in_pending.len - (size_t)n);
+        s->in_pending.len -= (size_t)n;
+        s->in_wait_room = s->in_pending.len > 0;
+    }
+}
+
+void coto_stdin_run(struct coto_session *s)
+{
+    int to = s->sandbox->stdio_fd[0];
+
+    if (s->in_fd < 0)
+        return;
+    if (to < 0) {
+        stdin_frame(s);
+        return;
+    }
+    if (!s->in_no_splice && s->in_pending.len == 0) {
+        ssize_t n = splice(s->in_fd, NULL, to, NULL, BIG_PIPE, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+        s->in_wait_room = n < 0 && errno == EAGAIN;
+        if (n > 0 || s->in_wait_room)
+            return;
+        if (n == 0) {
+            stdin_ended(s);
+            return;
+        }
+        s->in_no_splice = true;
+    }
+    stdin_copy(s);
+}

@@ -1,0 +1,453 @@
+/* The sandbox's file system.
+ *
+ * The root is a small tmpfs, made read-only at the end. On it: read-only clones
+ * of the host's program directories (or of --rootfs), a few clones and fresh
+ * files in /etc, a private procfs mounted read-only, a handful of device nodes,
+ * and the writable tmpfs mounts: workspace, /tmp, /dev/shm, and what the policy
+ * adds. Nothing of /home, /root, /var, /srv, /run is ever cloned.
+ *
+ * Clones are taken first, with the caller's own file permissions; everything
+ * after that runs as the sandbox's uid.
+ */
+#include "drivers/native/native.h"
+
+#include "base/fd.h"
+#include "base/units.h"
+#include "kernel/mount.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RO (COTO_ATTR_RDONLY | COTO_ATTR_NOSUID | COTO_ATTR_NODEV)
+#define RW (COTO_ATTR_NOSUID | COTO_ATTR_NODEV)
+
+/* ---- sources ---- */
+
+static int add_top(struct native_root *root, int dirfd, const char *name, struct coto_err *err)
+{
+    int max = (int)(sizeof root->top / sizeof root->top[0]);
+    struct stat st;
+
+    if (root->top_count == max)
+        return coto_err_set(err, COTO_ERR_UNAVAILABLE, 0,
+                            "root file system has more than %d top-level entries", max);
+    int i = root->top_count;
+    root->top[i].mount_fd = -1;
+    int fd = coto_mount_clone(dirfd, name, true, err);
+    if (fd < 0 && errno == ENOENT)
+        return 0;
+    if (fd < 0 || fstat(fd, &st))
+        return coto_err_wrap(err, "show '%s' in the sandbox", name);
+    if (S_ISLNK(st.st_mode)) {
+        ssize_t n = readlinkat(fd, "", root->top[i].link, sizeof root->top[i].link - 1);
+        close(fd);
+        if (n < 0)
+            return coto_err_set(err, COTO_ERR_SYSTEM, errno, "read link '%s'", name);
+        root->top[i].link[n] = '\0';
+    } else {
+        root->top[i].mount_fd = fd;
+        if (coto_mount_set(fd, RO, true, err))
+            return coto_err_wrap(err, "make '%s' read-only", name);
+    }
+    snprintf(root->names[i], sizeof root->names[i], "%s", *name == '/' ? name + 1 : name);
+    root->top[i].name = root->names[i];
+    root->top_count++;
+    return 0;
+}
+
+/* Re-opens a host path in this mount namespace and insists that it is the very
+ * file the plan means. */
+static int reopen(const struct coto_plan_path *path, struct coto_err *err)
+{
+    const char *below = path->source + strspn(path->source, "/");
+    coto_auto_fd host = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    coto_auto_fd fd = coto_path_open_beneath(host, *below ? below : ".", O_PATH | O_NOFOLLOW, 0);
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st))
+        return coto_err_set(err, COTO_ERR_INPUT, errno, "mount '%s'", path->source);
+    if (st.st_dev != path->dev || st.st_ino != path->ino)
+        return coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "mount '%s': it was replaced meanwhile",
+                            path->source);
+    return coto_take_fd(&fd);
+}
+
+static int clone_planned(const struct coto_plan_path *path, struct coto_err *err)
+{
+    coto_auto_fd fd = reopen(path, err);
+
+    return fd < 0 ? -1 : coto_mount_clone(fd, "", true, err);
+}
+
+static bool is_ours(const char *name)
+{
+    static const char *const ours[] = {".", "..", "dev", "proc", "sys", "tmp", "run", "lost+found"};
+
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
+        if (strcmp(name, ours[i]) == 0)
+            return true;
+    return false;
+}
+
+static int clone_rootfs(struct native_root *root, struct coto_err *err)
+{
+    const struct coto_plan *plan = root->child->plan;
+    coto_auto_fd given = root->child->rootfs_fd;
+    coto_auto_fd fd = given >= 0 ? coto_take_fd(&given) : reopen(&plan->rootfs, err);
+    coto_auto_fd list = fd < 0 ? -1 : openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = list < 0 ? NULL : fdopendir(list);
+    struct dirent *entry;
+    int failed = 0;
+
+    if (!dir)
+        return coto_err_set(err, COTO_ERR_INPUT, errno, "root file system '%s'", plan->rootfs.source);
+    coto_take_fd(&list);
+    while (!failed && (entry = readdir(dir))) {
+        size_t n = strlen(entry->d_name);
+        bool work = strncmp(plan->workdir + 1, entry->d_name, n) == 0 && !plan->workdir[n + 1];
+        if (!is_ours(entry->d_name) && !work && n < sizeof root->names[0])
+            failed = add_top(root, fd, entry->d_name, err);
+    }
+    closedir(dir);
+    return failed;
+}
+
+int native_root_clone_host(struct native_root *root, struct coto_err *err)
+{
+    static const char *const dirs[] = {"/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32"};
+    const struct coto_plan *plan = root->child->plan;
+
+    if (coto_mount_make_private(err))
+        return -1;
+    if (plan->rootfs.source) {
+        if (clone_rootfs(root, err))
+            return -1;
+    } else {
+        for (size_t i = 0; i < sizeof dirs / sizeof dirs[0]; i++)
+            if (add_top(root, AT_FDCWD, dirs[i], err))
+                return -1;
+    }
+    root->mount_fds = root->child->mount_fds;
+    if (root->mount_fds || plan->mount_count == 0)
+        return 0;
+    root->mount_fds = calloc(plan->mount_count, sizeof *root->mount_fds);
+    if (!root->mount_fds)
+        return coto_err_set(err, COTO_ERR_LIMIT, errno, "mounts");
+    for (size_t i = 0; i < plan->mount_count; i++) {
+        root->mount_fds[i] = clone_planned(&plan->mounts[i], err);
+        if (root->mount_fds[i] < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- the new root ---- */
+
+static int new_tmpfs(int64_t bytes, int64_t inodes, const char *mode, unsigned attrs,
+                     struct coto_err *err)
+{
+    char size[24];
+    char count[24];
+    struct coto_mount_option options[] = {
+        {"size", size}, {"nr_inodes", count}, {"mode", mode}, {NULL, NULL}};
+
+    snprintf(size, sizeof size, "%" PRId64, bytes);
+    snprintf(count, sizeof count, "%" PRId64, inodes);
+    return coto_mount_new("tmpfs", options, attrs, err);
+}
+
+static int make_dir(const struct native_root *root, const char *path, struct coto_err *err)
+{
+    if (coto_path_make_parents(root->fd, path, 0755) ||
+        (mkdirat(root->fd, path, 0755) && errno != EEXIST)) {
+        if (errno == EROFS) {
+            coto_err_set(err, COTO_ERR_POLICY, 0, "'/%s' does not exist in the read-only root", path);
+            return coto_err_remedy(err, "choose a path that exists there, or a new one at top level");
+        }
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '/%s'", path);
+    }
+    return 0;
+}
+
+static int make_file(const struct native_root *root, const char *path, const char *text,
+                     struct coto_err *err)
+{
+    coto_auto_fd fd = coto_path_open_beneath(root->fd, path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+
+    if (fd < 0 || (*text && coto_fd_write_all(fd, text, strlen(text))))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "write '/%s'", path);
+    return 0;
+}
+
+static int attach_tmpfs(const struct native_root *root, const char *path, int64_t bytes,
+                        struct coto_err *err)
+{
+    const struct coto_plan *plan = root->child->plan;
+    unsigned attrs = RW | (plan->noexec ? COTO_ATTR_NOEXEC : 0);
+    coto_auto_fd fd = new_tmpfs(bytes, plan->inodes, "1777", attrs, err);
+
+    if (fd < 0 || make_dir(root, path, err))
+        return -1;
+    return coto_mount_attach(fd, root->fd, path, err);
+}
+
+int native_root_make(struct native_root *root, struct coto_err *err)
+{
+    coto_auto_fd host = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    root->fd = new_tmpfs(1 << 20, 1024, "755", RW, err);
+    if (root->fd < 0 || coto_mount_attach(root->fd, host, "", err))
+        return -1;
+    for (int i = 0; i < root->top_count; i++) {
+        const char *name = root->top[i].name;
+        struct stat st;
+        if (root->top[i].mount_fd < 0) {
+            if (symlinkat(root->top[i].link, root->fd, name))
+                return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make link '/%s'", name);
+            continue;
+        }
+        if (fstat(root->top[i].mount_fd, &st))
+            return coto_err_set(err, COTO_ERR_SYSTEM, errno, "look at '/%s'", name);
+        if (S_ISDIR(st.st_mode) ? make_dir(root, name, err) : make_file(root, name, "", err))
+            return -1;
+        if (coto_mount_attach(root->top[i].mount_fd, root->fd, name, err))
+            return -1;
+        coto_own_close(&root->top[i].mount_fd);
+    }
+    return 0;
+}
+
+int native_root_mounts(struct native_root *root, struct coto_err *err)
+{
+    const struct coto_plan *plan = root->child->plan;
+
+    for (size_t i = 0; i < plan->tmpfs_count; i++)
+        if (attach_tmpfs(root, plan->tmpfs[i].target + 1, plan->tmpfs[i].size, err))
+            return -1;
+    for (size_t i = 0; i < plan->mount_count; i++) {
+        const struct coto_plan_path *m = &plan->mounts[i];
+        const char *at = m->target + 1;
+        unsigned attrs = m->writable ? RW | (plan->noexec ? COTO_ATTR_NOEXEC : 0) : RO;
+        if (coto_mount_set(root->mount_fds[i], attrs, true, err))
+            return coto_err_wrap(err, "mount '%s'", m->source);
+        int failed = S_ISDIR(m->mode) ? make_dir(root, at, err)
+                                      : coto_path_make_parents(root->fd, at, 0755) ||
+                                            make_file(root, at, "", err);
+        if (failed || coto_mount_attach(root->mount_fds[i], root->fd, at, err))
+            return coto_err_wrap(err, "mount '%s'", m->source);
+        close(root->mount_fds[i]);
+    }
+    return 0;
+}
+
+/* ---- /proc ---- */
+
+static int mask(const struct native_root *root, const char *path, struct coto_err *err)
+{
+    coto_auto_fd clone = -1;
+
+    if (faccessat(root->fd, path, F_OK, AT_SYMLINK_NOFOLLOW))
+        return 0; /* this kernel has no such file */
+    clone = coto_mount_clone(root->fd, ".masked", false, err);
+    return clone < 0 ? -1 : coto_mount_attach(clone, root->fd, path, err);
+}
+
+int native_root_proc(struct native_root *root, struct coto_err *err)
+{
+    /* Told to nobody: kernel addresses and timers, host interrupts and keys,
+     * the message buffer. What only root may open is masked too, in case a
+     * policy adds capabilities. */
+    static const char *const masked[] = {"proc/kcore",      "proc/keys",         "proc/key-users",
+                                         "proc/timer_list", "proc/kallsyms",     "proc/kmsg",
+                                         "proc/interrupts", "proc/sysrq-trigger", "proc/diskstats"};
+    coto_auto_fd proc = coto_mount_new("proc", NULL, RO | COTO_ATTR_NOEXEC, err);
+
+    if (proc < 0) {
+        coto_err_wrap(err, "private /proc");
+        return coto_err_remedy(err, "inside a container, start it with an unmasked /proc (docker "
+                                    "run --security-opt systempaths=unconfined)");
+    }
+    if (make_dir(root, "proc", err) || coto_mount_attach(proc, root->fd, "proc", err))
+        return -1;
+    if (make_file(root, ".masked", "", err) || fchmodat(root->fd, ".masked", 0, 0))
+        return -1;
+    for (size_t i = 0; i < sizeof masked / sizeof masked[0]; i++)
+        if (mask(root, masked[i], err))
+            return coto_err_wrap(err, "mask");
+    if (unlinkat(root->fd, ".masked", 0))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "remove the mask's name");
+    return 0;
+}
+
+/* ---- /dev ---- */
+
+static int show_device(const struct native_root *root, const char *name, struct coto_err *err)
+{
+    char host[32];
+    char inside[32];
+
+    snprintf(host, sizeof host, "/dev/%s", name);
+    snprintf(inside, sizeof inside, "dev/%s", name);
+    coto_auto_fd fd = coto_mount_clone(AT_FDCWD, host, false, err);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) || !S_ISCHR(st.st_mode))
+        return coto_err_set(err, COTO_ERR_SYSTEM, 0, "%s is not the device it should be", host);
+    if (make_file(root, inside, "", err) ||
+        coto_mount_set(fd, COTO_ATTR_NOSUID | COTO_ATTR_NOEXEC, false, err))
+        return -1;
+    return coto_mount_attach(fd, root->fd, inside, err);
+}
+
+int native_root_dev(struct native_root *root, struct coto_err *err)
+{
+    static const char *const devices[] = {"null", "zero", "full", "random", "urandom"};
+    static const char *const links[][2] = {{"/proc/self/fd", "dev/fd"},
+                                           {"/proc/self/fd/0", "dev/stdin"},
+                                           {"/proc/self/fd/1", "dev/stdout"},
+                                           {"/proc/self/fd/2", "dev/stderr"},
+                                           {"pts/ptmx", "dev/ptmx"}};
+    static const struct coto_mount_option pts[] = {
+        {"newinstance", NULL}, {"ptmxmode", "0666"}, {"mode", "0620"}, {NULL, NULL}};
+
+    if (make_dir(root, "dev", err))
+        return -1;
+    for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
+        if (show_device(root, devices[i], err))
+            return -1;
+    for (size_t i = 0; i < sizeof links / sizeof links[0]; i++)
+        if (symlinkat(links[i][0], root->fd, links[i][1]))
+            return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '/%s'", links[i][1]);
+    coto_auto_fd fd = coto_mount_new("devpts", pts, COTO_ATTR_NOSUID | COTO_ATTR_NOEXEC, err);
+    if (fd < 0 || make_dir(root, "dev/pts", err) || coto_mount_attach(fd, root->fd, "dev/pts", err))
+        return -1;
+    return attach_tmpfs(root, "dev/shm", root->child->plan->tmp_bytes, err);
+}
+
+/* ---- workspace and /tmp ---- */
+
+int native_root_work(struct native_root *root, struct coto_err *err)
+{
+    const struct coto_plan *plan = root->child->plan;
+    const char *at = plan->workdir + 1;
+    unsigned attrs = RW | (plan->noexec ? COTO_ATTR_NOEXEC : 0);
+
+    if (attach_tmpfs(root, "tmp", plan->tmp_bytes, err))
+        return -1;
+    if (!plan->rootfs.source) {
+        if (make_dir(root, "var", err) || make_dir(root, "run", err))
+            return -1;
+        if (symlinkat("/tmp", root->fd, "var/tmp") && errno != EEXIST)
+            return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '/var/tmp'");
+    }
+    root->work_fd = new_tmpfs(plan->disk_bytes, plan->inodes, "755", attrs, err);
+    if (root->work_fd < 0 || make_dir(root, at, err) || mkdirat(root->work_fd, "output", 0755))
+        return -1;
+    /* The program's view may be read-only while init keeps a writable handle to
+     * put files in: two mounts of one file system. */
+    coto_auto_fd shown = coto_mount_clone(root->work_fd, "", false, err);
+    if (shown < 0 ||
+        (plan->writable_output_only && coto_mount_set(shown, COTO_ATTR_RDONLY, false, err)) ||
+        coto_mount_attach(shown, root->fd, at, err))
+        return -1;
+    if (!plan->writable_output_only)
+        return 0;
+    char path[4200];
+    snprintf(path, sizeof path, "%s/output", at);
+    coto_auto_fd out = coto_mount_clone(root->work_fd, "output", false, err);
+    return out < 0 ? -1 : coto_mount_attach(out, root->fd, path, err);
+}
+
+/* ---- /etc ---- */
+
+static int show_etc(const struct native_root *root, const char *name, struct coto_err *err)
+{
+    char host[64];
+    struct stat st;
+
+    snprintf(host, sizeof host, "/etc/%s", name);
+    coto_auto_fd fd = coto_mount_clone(AT_FDCWD, host, true, err);
+    if (fd < 0)
+        return errno == ENOENT || errno == EACCES ? 0 : -1;
+    if (fstat(fd, &st))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "look at '%s'", host);
+    if (S_ISLNK(st.st_mode)) {
+        char to[256];
+        ssize_t n = readlinkat(fd, "", to, sizeof to - 1);
+        if (n < 0)
+            return coto_err_set(err, COTO_ERR_SYSTEM, errno, "read link '%s'", host);
+        to[n] = '\0';
+        return symlinkat(to, root->fd, host + 1) ? coto_err_set(err, COTO_ERR_SYSTEM, errno,
+                                                                "make link '%s'", host)
+                                                 : 0;
+    }
+    if ((S_ISDIR(st.st_mode) ? make_dir(root, host + 1, err) : make_file(root, host + 1, "", err)) ||
+        coto_mount_set(fd, RO, true, err))
+        return -1;
+    return coto_mount_attach(fd, root->fd, host + 1, err);
+}
+
+static int fresh_etc(const struct native_root *root, struct coto_err *err)
+{
+    const struct coto_plan *plan = root->child->plan;
+    char text[1024];
+
+    snprintf(text, sizeof text,
+             "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n"
+             "%s:x:%u:%u:%s:%s:/bin/sh\n"
+             "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+             plan->user_name, (unsigned)plan->uid, (unsigned)plan->gid, plan->user_name,
+             plan->workdir);
+    if (make_file(root, "etc/passwd", text, err))
+        return -1;
+    snprintf(text, sizeof text, "root:x:0:\n%s:x:%u:\nnogroup:x:65534:\n", plan->user_name,
+             (unsigned)plan->gid);
+    if (make_file(root, "etc/group", text, err))
+        return -1;
+    snprintf(text, sizeof text, "127.0.0.1 localhost %s\n::1 localhost\n", plan->hostname);
+    if (make_file(root, "etc/hosts", text, err))
+        return -1;
+    snprintf(text, sizeof text, "%s\n", plan->hostname);
+    if (make_file(root, "etc/hostname", text, err) ||
+        make_file(root, "etc/resolv.conf", "# no network\n", err))
+        return -1;
+    return make_file(root, "etc/nsswitch.conf",
+                     "passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\n"
+                     "protocols: files\n",
+                     err);
+}
+
+int native_root_etc(struct native_root *root, struct coto_err *err)
+{
+    /* What programs need to start: the loader's cache, Debian's alternatives,
+     * certificates (never private keys), and language run-times that keep a
+     * part of themselves here. */
+    static const char *const shown[] = {
+        "ld.so.cache",      "alternatives",    "ssl/certs", "ssl/openssl.cnf", "localtime",
+        "java-17-openjdk",  "java-11-openjdk", "java-21-openjdk", "php",       "perl",
+        "python3.11",       "fonts",           "ImageMagick-6", "mime.types",  "matplotlibrc",
+        "services",         "protocols",       "gprofng.rc", "magic",
+    };
+
+    if (root->child->plan->rootfs.source)
+        return 0; /* it brings its own */
+    if (make_dir(root, "etc", err) || make_dir(root, "etc/ssl", err) || fresh_etc(root, err))
+        return -1;
+    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
+        if (show_etc(root, shown[i], err))
+            return -1;
+    return 0;
+}
+
+int native_root_enter(struct native_root *root, struct coto_err *err)
+{
+    if (coto_mount_pivot(root->fd, err))
+        return -1;
+    return coto_mount_set(root->fd, COTO_ATTR_RDONLY, false, err);
+}

@@ -1,0 +1,23 @@
+#include "drivers/driver.h"
+
+extern const struct coto_driver coto_driver_native;
+extern const struct coto_driver coto_driver_subprocess;
+
+const struct coto_driver *const coto_drivers[] = {
+    &coto_driver_native,
+    &coto_driver_subprocess,
+};
+const size_t coto_driver_count = sizeof coto_drivers / sizeof coto_drivers[0];
+
+int coto_driver_choose(int isolation, const struct coto_driver **ret_driver, struct coto_err *err)
+{
+    for (size_t i = 0; i < coto_driver_count; i++) {
+        if (coto_drivers[i]->isolation == isolation) {
+            *ret_driver = coto_drivers[i];
+            return 0;
+        }
+    }
+    coto_err_set(err, COTO_ERR_UNAVAILABLE, 0, "isolation '%s' is not available in this build",
+                 coto_opt_choice_name(COTO_OPT_ISOLATION, isolation));
+    return coto_err_remedy(err, "use --isolation process");
+}

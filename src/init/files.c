@@ -1,0 +1,246 @@
+/* Files in and out. All of it happens inside the sandbox's own namespaces and
+ * below a directory handle, never through a link: whatever the program left
+ * behind, no name can lead to a byte of the host. */
+#include "init/init.h"
+
+#include "base/fd.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define COLLECT_DEPTH 32
+
+/* Relative paths are below the workspace handle, absolute ones below "/". */
+static int base_of(const struct init *init, const char **path)
+{
+    if (**path != '/')
+        return init->work_fd >= 0 ? init->work_fd : init->root_fd;
+    while (**path == '/')
+        ++*path;
+    return init->root_fd;
+}
+
+static int write_fields(int fd, const struct coto_frame *frame)
+{
+    struct coto_field field = {0};
+
+    while (coto_field_next(frame, &field) == 1)
+        if (field.tag == COTO_TAG_DATA && coto_fd_write_all(fd, field.data, field.len))
+            return -1;
+    return 0;
+}
+
+int init_put(struct init *init, const struct coto_frame *frame, struct coto_err *err)
+{
+    coto_auto_free char *text = coto_field_text(frame, COTO_TAG_PATH);
+    const char *path = text;
+    mode_t mode = (mode_t)coto_field_num(frame, COTO_TAG_MODE) & 0777;
+
+    coto_own_close(&init->put_fd);
+    if (!text || !*text)
+        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "put: no path");
+    int base = base_of(init, &path);
+    if (coto_path_make_parents(base, path, 0755))
+        return coto_err_set(err, COTO_ERR_INPUT, errno, "copy into sandbox: '%s'", text);
+    coto_auto_fd fd =
+        coto_path_open_beneath(base, path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK, 0600);
+    if (fd < 0 || write_fields(fd, frame) || fchmod(fd, mode))
+        return coto_err_set(err, COTO_ERR_INPUT, errno, "copy into sandbox: '%s'", text);
+    if (coto_field_num(frame, COTO_TAG_MORE))
+        init->put_fd = coto_take_fd(&fd);
+    return 0;
+}
+
+int init_put_more(struct init *init, const struct coto_frame *frame, struct coto_err *err)
+{
+    if (init->put_fd < 0)
+        return 0; /* its PUT failed and was reported */
+    if (write_fields(init->put_fd, frame)) {
+        int saved = errno;
+        coto_own_close(&init->put_fd);
+        return coto_err_set(err, COTO_ERR_INPUT, saved, "copy into sandbox");
+    }
+    if (!coto_field_num(frame, COTO_TAG_MORE))
+        coto_own_close(&init->put_fd);
+    return 0;
+}
+
+int init_mkdir(struct init *init, const struct coto_frame *frame, struct coto_err *err)
+{
+    coto_auto_free char *text = coto_field_text(frame, COTO_TAG_PATH);
+    const char *path = text;
+    mode_t mode = (mode_t)coto_field_num(frame, COTO_TAG_MODE) & 0777;
+
+    if (!text || !*text)
+        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "mkdir: no path");
+    int base = base_of(init, &path);
+    if (coto_path_make_parents(base, path, 0755))
+        return coto_err_set(err, COTO_ERR_INPUT, errno, "make directory in sandbox: '%s'", text);
+    /* Parents exist and hold no link, so only the last name is left. */
+    coto_auto_free char *copy = strdup(path);
+    char *slash = copy ? strrchr(copy, '/') : NULL;
+    if (slash)
+        *slash = '\0';
+    coto_auto_fd parent =
+        coto_path_open_beneath(base, slash ? copy : ".", O_PATH | O_DIRECTORY, 0);
+    if (parent < 0 || (mkdirat(parent, slash ? slash + 1 : path, mode) && errno != EEXIST))
+        return coto_err_set(err, COTO_ERR_INPUT, errno, "make directory in sandbox: '%s'", text);
+    return 0;
+}
+
+int init_symlink(struct init *init, const struct coto_frame *frame, struct coto_err *err)
+{
+    coto_auto_free char *text = coto_field_text(frame, COTO_TAG_PATH);
+    coto_auto_free char *to = coto_field_text(frame, COTO_TAG_DATA);
+    const char *path = text;
+
+    if (!text || !*text || !to)
+        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "symlink: no path");
+    int base = base_of(init, &path);
+    coto_auto_free char *copy = strdup(path);
+    char *slash = copy ? strrchr(copy, '/') : NULL;
+    if (slash)
+        *slash = '\0';
+    if (coto_path_make_parents(base, path, 0755))
+        return coto_err_set(err, COTO_ERR_INPUT, errno, "make link in sandbox: '%s'", text);
+    coto_auto_fd parent =
+        coto_path_open_beneath(base, slash ? copy : ".", O_PATH | O_DIRECTORY, 0);
+    if (parent < 0 || symlinkat(to, parent, slash ? slash + 1 : path))
+        return coto_err_set(err, COTO_ERR_INPUT, errno, "make link in sandbox: '%s'", text);
+    return 0;
+}
+
+/* ---- artifacts ---- */
+
+struct collect {
+    struct init *init;
+    uint64_t bytes_left, count_left;
+    uint64_t count, skipped;
+    struct coto_buf path;
+};
+
+static void send_data(struct collect *c, int fd, uint64_t size)
+{
+    static char chunk[COTO_FRAME_CHUNK];
+    struct coto_buf *out = &c->init->out;
+
+    while (size > 0 && !c->init->bye) {
+        ssize_t n = read(fd, chunk, size < sizeof chunk ? (size_t)size : sizeof chunk);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break; /* shrank meanwhile: FILE_END tells the real length by what came */
+        size_t at = coto_frame_begin(out, COTO_FRAME_FILE_DATA, 0);
+        coto_frame_add(out, COTO_TAG_DATA, chunk, (size_t)n);
+        coto_frame_end(out, at);
+        init_send(c->init);
+        size -= (uint64_t)n;
+    }
+}
+
+static void collect_file(struct collect *c, int dirfd, const char *name, const struct stat *st)
+{
+    struct coto_buf *out = &c->init->out;
+
+    if ((uint64_t)st->st_size > c->bytes_left || c->count_left == 0) {
+        c->skipped++;
+        return;
+    }
+    if (!(st->st_mode & 0400)) /* unreadable by its own owner: neutral mode */
+        fchmodat(dirfd, name, 0600, 0);
+    coto_auto_fd fd = coto_path_open_beneath(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+    struct stat now;
+    if (fd < 0 || fstat(fd, &now) || !S_ISREG(now.st_mode)) {
+        c->skipped++;
+        return;
+    }
+    c->bytes_left -= (uint64_t)st->st_size;
+    c->count_left--;
+    c->count++;
+    size_t at = coto_frame_begin(out, COTO_FRAME_FILE, 0);
+    coto_frame_add(out, COTO_TAG_PATH, c->path.data, c->path.len);
+    coto_frame_add_num(out, COTO_TAG_SIZE, (uint64_t)st->st_size);
+    coto_frame_add_num(out, COTO_TAG_MODE, now.st_mode & 0777);
+    coto_frame_end(out, at);
+    init_send(c->init);
+    send_data(c, fd, (uint64_t)st->st_size);
+    at = coto_frame_begin(out, COTO_FRAME_FILE_END, 0);
+    coto_frame_end(out, at);
+    init_send(c->init);
+}
+
+static void collect_dir(struct collect *c, int dirfd, int depth);
+
+static void collect_entry(struct collect *c, int dirfd, const char *name, int depth)
+{
+    size_t before = c->path.len;
+    struct stat st;
+
+    if (before)
+        coto_buf_addc(&c->path, '/');
+    coto_buf_adds(&c->path, name);
+    if (c->path.failed || c->path.len > 4000 || fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW)) {
+        c->skipped++;
+    } else if (S_ISREG(st.st_mode)) {
+        collect_file(c, dirfd, name, &st);
+    } else if (S_ISDIR(st.st_mode) && depth < COLLECT_DEPTH) {
+        if ((st.st_mode & 0700) != 0700)
+            fchmodat(dirfd, name, 0700, 0);
+        coto_auto_fd sub = coto_path_open_beneath(dirfd, name, O_RDONLY | O_DIRECTORY, 0);
+        if (sub < 0)
+            c->skipped++;
+        else
+            collect_dir(c, sub, depth + 1);
+    } else {
+        c->skipped++; /* link, FIFO, socket, device, or too deep */
+    }
+    c->path.len = before;
+    if (c->path.data)
+        c->path.data[before] = '\0';
+}
+
+static void collect_dir(struct collect *c, int dirfd, int depth)
+{
+    coto_auto_fd copy = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    struct dirent *entry;
+
+    if (!dir) {
+        c->skipped++;
+        return;
+    }
+    coto_take_fd(&copy);
+    while (!c->init->bye && (entry = readdir(dir)))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            collect_entry(c, dirfd, entry->d_name, depth);
+    closedir(dir);
+}
+
+int init_collect(struct init *init, const struct coto_frame *frame, struct coto_err *err)
+{
+    coto_auto_free char *text = coto_field_text(frame, COTO_TAG_PATH);
+    const char *path = text;
+    struct collect c = {.init = init,
+                        .bytes_left = coto_field_num(frame, COTO_TAG_LIMIT_BYTES),
+                        .count_left = coto_field_num(frame, COTO_TAG_LIMIT_COUNT)};
+
+    if (!text)
+        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "collect: no path");
+    int base = base_of(init, &path);
+    coto_auto_fd dir = coto_path_open_beneath(base, path, O_RDONLY | O_DIRECTORY, 0);
+    if (dir >= 0)
+        collect_dir(&c, dir, 0);
+    else if (errno != ENOENT)
+        c.skipped++; /* the program put something else in its place */
+    coto_buf_fini(&c.path);
+    size_t at = coto_frame_begin(&init->out, COTO_FRAME_COLLECTED, 0);
+    coto_frame_add_num(&init->out, COTO_TAG_COUNT, c.count);
+    coto_frame_add_num(&init->out, COTO_TAG_SKIPPED, c.skipped);
+    coto_frame_end(&init->out, at);
+    init_send(init);
+    return 0;
+}

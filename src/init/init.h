@@ -1,0 +1,70 @@
+/* coto-init: the tiny static PID 1 of every sandbox.
+ *
+ * Theory of operation. It is started with an empty environment and the byte
+ * stream to the host (--in, --out), optionally a handle on the workspace (--work:
+ * writable also where the program's own view is read-only), and the program's
+ * stdin, stdout, stderr as its own where these are pipes. It makes itself
+ * undumpable, says READY and then only answers frames (wire/frame.h) and reaps.
+ *
+ * A program is started by EXEC: fork, new session, limits, uid, capabilities,
+ * no_new_privs, Landlock, seccomp, execve, in that order, because each step may
+ * take away what an earlier one needs. The child reports what the kernel says
+ * about it (not what was asked) through a close-on-exec pipe just before execve.
+ *
+ * When the stream ends, for whatever reason, it kills everything and exits: a
+ * sandbox never outlives its supervisor.
+ *
+ * As PID 1 "everything" is kill(-1), which is atomic against fork. Elsewhere (the
+ * subprocess level) it is a child subreaper and kills its descendants until none is
+ * left; it must never use kill(-1) there.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "base/str.h"
+#include "wire/frame.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define COTO_INIT_PROCS 32
+
+struct init_proc {
+    unsigned id; /* the host's number; 0: slot is free */
+    pid_t pid;
+    bool kill_on_exit;
+    bool timed_out;
+    int64_t deadline_us; /* 0: none */
+    int fd[3];           /* frame mode: our ends; -1 otherwise */
+    bool in_eof;
+    struct coto_buf in;  /* stdin bytes not yet taken by the program */
+    struct coto_strv full_paths;
+};
+
+struct init {
+    int in_fd, out_fd;
+    int work_fd, proc_fd, root_fd;
+    int signal_fd;
+    bool is_pid1;
+    bool bye;
+    int put_fd; /* file that PUT_DATA continues, -1 none */
+    struct init_proc procs[COTO_INIT_PROCS];
+    struct coto_frame_reader reader;
+    struct coto_buf out; /* frame being built */
+};
+
+/* main.c */
+int init_send(struct init *init); /* writes init->out and clears it */
+void init_send_error(struct init *init, unsigned proc, const struct coto_err *err);
+
+/* spawn.c */
+int init_spawn(struct init *init, const struct coto_frame *frame, struct coto_err *err);
+void init_kill_all(const struct init *init);
+
+/* files.c */
+int init_put(struct init *init, const struct coto_frame *frame, struct coto_err *err);
+int init_put_more(struct init *init, const struct coto_frame *frame, struct coto_err *err);
+int init_mkdir(struct init *init, const struct coto_frame *frame, struct coto_err *err);
+int init_symlink(struct init *init, const struct coto_frame *frame, struct coto_err *err);
+int init_collect(struct init *init, const struct coto_frame *frame, struct coto_err *err);

@@ -1,0 +1,386 @@
+#include "init/init.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STDIN_WINDOW (256 * 1024)
+
+int init_send(struct init *init)
+{
+    int failed = init->out.failed ||
+                 coto_fd_write_all(init->out_fd, init->out.data, init->out.len) < 0;
+
+    coto_buf_clear(&init->out);
+    if (failed)
+        init->bye = true; /* nobody listens: end */
+    return failed ? -1 : 0;
+}
+
+void init_send_error(struct init *init, unsigned proc, const struct coto_err *err)
+{
+    coto_frame_add_error(&init->out, proc, err);
+    init_send(init);
+}
+
+static struct init_proc *find_proc(struct init *init, unsigned id)
+{
+    for (int i = 0; i < COTO_INIT_PROCS; i++)
+        if (id && init->procs[i].id == id)
+            return &init->procs[i];
+    return NULL;
+}
+
+static void free_proc(struct init_proc *proc)
+{
+    for (int i = 0; i < 3; i++)
+        coto_own_close(&proc->fd[i]);
+    coto_buf_fini(&proc->in);
+    coto_strv_fini(&proc->full_paths);
+    *proc = (struct init_proc){.fd = {-1, -1, -1}};
+}
+
+/* ---- output and input of a process in frame mode ---- */
+
+static void forward_output(struct init *init, struct init_proc *proc, int which)
+{
+    static char chunk[COTO_FRAME_CHUNK];
+    ssize_t n = read(proc->fd[which], chunk, sizeof chunk);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        coto_own_close(&proc->fd[which]);
+        return;
+    }
+    size_t at = coto_frame_begin(&init->out, which == 1 ? COTO_FRAME_OUT : COTO_FRAME_ERR, proc->id);
+    coto_frame_add(&init->out, COTO_TAG_DATA, chunk, (size_t)n);
+    coto_frame_end(&init->out, at);
+    init_send(init);
+}
+
+static void drain_output(struct init *init, struct init_proc *proc)
+{
+    for (int which = 1; which <= 2; which++) {
+        /* All writers are dead by now, so this ends at end of file. A process
+         * that is not waited for (kill_on_exit off) may keep the pipe: take what
+         * is there. */
+        struct pollfd pfd = {.fd = proc->fd[which], .events = POLLIN};
+        while (proc->fd[which] >= 0 && poll(&pfd, 1, 0) > 0)
+            forward_output(init, proc, which);
+    }
+}
+
+static void feed_stdin(struct init *init, struct init_proc *proc)
+{
+    ssize_t n = write(proc->fd[0], proc->in.data, proc->in.len);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    size_t taken = n < 0 ? proc->in.len : (size_t)n; /* reader gone: swallow */
+    memmove(proc->in.data, proc->in.data + taken, proc->in.len - taken);
+    proc->in.len -= taken;
+    if (n < 0 || (proc->in.len == 0 && proc->in_eof))
+        coto_own_close(&proc->fd[0]);
+    size_t at = coto_frame_begin(&init->out, COTO_FRAME_DONE, proc->id);
+    coto_frame_add_num(&init->out, COTO_TAG_COUNT, taken);
+    coto_frame_end(&init->out, at);
+    init_send(init);
+}
+
+static int take_stdin(struct init *init, const struct coto_frame *frame, struct coto_err *err)
+{
+    struct init_proc *proc = find_proc(init, frame->proc);
+    struct coto_field field = {0};
+
+    if (!proc)
+        return 0; /* it ended while these bytes were on their way */
+    if (coto_field_next(frame, &field) != 1 || field.len == 0) {
+        proc->in_eof = true;
+        if (proc->in.len == 0)
+            coto_own_close(&proc->fd[0]);
+        return 0;
+    }
+    if (proc->in.len + field.len > STDIN_WINDOW + COTO_FRAME_MAX)
+        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "stdin: host sent past its window");
+    coto_buf_add(&proc->in, field.data, field.len);
+    return 0;
+}
+
+/* ---- ends ---- */
+
+static bool is_full(const char *path)
+{
+    struct statvfs fs;
+
+    return statvfs(path, &fs) == 0 && fs.f_blocks > 0 && (fs.f_bavail == 0 || fs.f_favail == 0);
+}
+
+static void send_exit(struct init *init, struct init_proc *proc, int status,
+                      const struct rusage *usage)
+{
+    uint64_t full = 0;
+
+    for (size_t i = 0; i < proc->full_paths.count; i++)
+        full |= is_full(proc->full_paths.items[i]);
+    drain_output(init, proc);
+    size_t at = coto_frame_begin(&init->out, COTO_FRAME_EXIT, proc->id);
+    coto_frame_add_num(&init->out, COTO_TAG_STATUS, (uint64_t)(unsigned)status);
+    coto_frame_add_num(&init->out, COTO_TAG_CPU_USER_US,
+                       (uint64_t)usage->ru_utime.tv_sec * 1000000 + (uint64_t)usage->ru_utime.tv_usec);
+    coto_frame_add_num(&init->out, COTO_TAG_CPU_SYSTEM_US,
+                       (uint64_t)usage->ru_stime.tv_sec * 1000000 + (uint64_t)usage->ru_stime.tv_usec);
+    coto_frame_add_num(&init->out, COTO_TAG_MAXRSS_BYTES, (uint64_t)usage->ru_maxrss * 1024);
+    coto_frame_add_num(&init->out, COTO_TAG_DISK_FULL, full);
+    coto_frame_add_num(&init->out, COTO_TAG_TIMED_OUT, proc->timed_out);
+    coto_frame_end(&init->out, at);
+    free_proc(proc);
+    init_send(init);
+}
+
+/* Kills and reaps until no child is left; usage of all of them lands in
+ * RUSAGE_CHILDREN. */
+static void end_everything(struct init *init)
+{
+    do
+        init_kill_all(init);
+    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR);
+}
+
+static void reap(struct init *init)
+{
+    struct signalfd_siginfo drop[8];
+    int status;
+    pid_t pid;
+
+    while (read(init->signal_fd, drop, sizeof drop) > 0)
+        ;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        for (int i = 0; i < COTO_INIT_PROCS; i++) {
+            struct init_proc *proc = &init->procs[i];
+            struct rusage usage;
+            if (!proc->id || proc->pid != pid)
+                continue;
+            if (proc->kill_on_exit)
+                end_everything(init);
+            getrusage(RUSAGE_CHILDREN, &usage);
+            send_exit(init, proc, status, &usage);
+        }
+    }
+}
+
+static int send_signal(struct init *init, const struct coto_frame *frame, struct coto_err *err)
+{
+    struct init_proc *proc = find_proc(init, frame->proc);
+    uint64_t signo = coto_field_num(frame, COTO_TAG_SIGNO);
+
+    if (signo == 0 || signo > 64)
+        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "signal %llu does not exist",
+                            (unsigned long long)signo);
+    if (proc)
+        kill(proc->pid, (int)signo);
+    return 0;
+}
+
+/* ---- the loop ---- */
+
+static void handle(struct init *init, const struct coto_frame *frame)
+{
+    struct coto_err err = {0};
+    int failed = 0;
+
+    switch ((int)frame->type) {
+    case COTO_FRAME_PUT:
+        failed = init_put(init, frame, &err);
+        break;
+    case COTO_FRAME_PUT_DATA:
+        failed = init_put_more(init, frame, &err);
+        break;
+    case COTO_FRAME_MKDIR:
+        failed = init_mkdir(init, frame, &err);
+        break;
+    case COTO_FRAME_SYMLINK:
+        failed = init_symlink(init, frame, &err);
+        break;
+    case COTO_FRAME_EXEC:
+        failed = init_spawn(init, frame, &err);
+        break;
+    case COTO_FRAME_STDIN:
+        failed = take_stdin(init, frame, &err);
+        break;
+    case COTO_FRAME_SIGNAL:
+        failed = send_signal(init, frame, &err);
+        break;
+    case COTO_FRAME_KILL:
+        init_kill_all(init);
+        break;
+    case COTO_FRAME_COLLECT:
+        failed = init_collect(init, frame, &err);
+        break;
+    case COTO_FRAME_BYE:
+        init->bye = true;
+        break;
+    default:
+        failed = coto_err_set(&err, COTO_ERR_INTERNAL, 0, "wire: unknown frame type %d",
+                              (int)frame->type);
+    }
+    if (failed)
+        init_send_error(init, frame->proc, &err);
+}
+
+static void read_stream(struct init *init)
+{
+    size_t room;
+    char *to = coto_frame_reader_space(&init->reader, &room);
+    ssize_t n = to ? read(init->in_fd, to, room) : -1;
+
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    if (n <= 0) {
+        init->bye = true;
+        return;
+    }
+    init->reader.buf.len += (size_t)n;
+    struct coto_frame frame;
+    struct coto_err err = {0};
+    int got = 0;
+    while (!init->bye && (got = coto_frame_next(&init->reader, &frame, &err)) == 1)
+        handle(init, &frame);
+    if (got < 0) {
+        init_send_error(init, 0, &err);
+        init->bye = true;
+    }
+}
+
+/* Fires deadlines; returns how long poll may sleep, in ms, -1 for ever. */
+static int next_timeout(struct init *init)
+{
+    int64_t now = coto_clock_us();
+    int64_t soonest = INT64_MAX;
+
+    for (int i = 0; i < COTO_INIT_PROCS; i++) {
+        struct init_proc *proc = &init->procs[i];
+        if (!proc->id || !proc->deadline_us)
+            continue;
+        if (now >= proc->deadline_us) {
+            proc->timed_out = true;
+            proc->deadline_us = 0;
+            init_kill_all(init);
+        } else if (proc->deadline_us < soonest) {
+            soonest = proc->deadline_us;
+        }
+    }
+    return soonest == INT64_MAX ? -1 : (int)((soonest - now) / 1000 + 1);
+}
+
+static void loop(struct init *init)
+{
+    while (!init->bye) {
+        struct pollfd pfds[2 + 3 * COTO_INIT_PROCS];
+        struct {
+            struct init_proc *proc;
+            int which;
+        } owner[2 + 3 * COTO_INIT_PROCS];
+        nfds_t n = 2;
+
+        pfds[0] = (struct pollfd){.fd = init->in_fd, .events = POLLIN};
+        pfds[1] = (struct pollfd){.fd = init->signal_fd, .events = POLLIN};
+        for (int i = 0; i < COTO_INIT_PROCS; i++) {
+            struct init_proc *proc = &init->procs[i];
+            for (int k = 0; k < 3; k++) {
+                if (!proc->id || proc->fd[k] < 0 || (k == 0 && proc->in.len == 0))
+                    continue;
+                pfds[n].fd = proc->fd[k];
+                pfds[n].events = k == 0 ? POLLOUT : POLLIN;
+                owner[n].proc = proc;
+                owner[n++].which = k;
+            }
+        }
+        int ready = poll(pfds, n, next_timeout(init));
+        if (ready < 0 && errno != EINTR)
+            break;
+        if (ready <= 0)
+            continue;
+        for (nfds_t i = 2; i < n; i++) {
+            if (!pfds[i].revents || owner[i].proc->fd[owner[i].which] != pfds[i].fd)
+                continue;
+            if (owner[i].which == 0)
+                feed_stdin(init, owner[i].proc);
+            else
+                forward_output(init, owner[i].proc, owner[i].which);
+        }
+        /* Frames before deaths: what the host sent first is done first. */
+        if (pfds[0].revents)
+            read_stream(init);
+        if (pfds[1].revents)
+            reap(init);
+    }
+}
+
+static int number_after(const char *arg, const char *name)
+{
+    size_t n = strlen(name);
+
+    return strncmp(arg, name, n) == 0 ? atoi(arg + n) : -1;
+}
+
+static void parse_args(struct init *init, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        int v;
+        if ((v = number_after(argv[i], "--in=")) >= 0)
+            init->in_fd = v;
+        else if ((v = number_after(argv[i], "--out=")) >= 0)
+            init->out_fd = v;
+        else if ((v = number_after(argv[i], "--work=")) >= 0)
+            init->work_fd = v;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static struct init init = {.in_fd = 0, .out_fd = 1, .work_fd = -1, .proc_fd = -1, .put_fd = -1};
+    sigset_t mask;
+
+    /* Undumpable first: nothing of the guest may look into this process. */
+    prctl(PR_SET_DUMPABLE, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    parse_args(&init, argc, argv);
+    init.is_pid1 = getpid() == 1;
+    if (!init.is_pid1)
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
+    for (int i = 0; i < COTO_INIT_PROCS; i++)
+        init.procs[i].fd[0] = init.procs[i].fd[1] = init.procs[i].fd[2] = -1;
+    for (int fd = 3; fd <= 4; fd++)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+    signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &mask, NULL);
+    init.signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    init.root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (!init.is_pid1)
+        init.proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (init.signal_fd < 0)
+        return 70;
+
+    size_t at = coto_frame_begin(&init.out, COTO_FRAME_READY, 0);
+    coto_frame_add_num(&init.out, COTO_TAG_VERSION, COTO_WIRE_VERSION);
+    coto_frame_end(&init.out, at);
+    init_send(&init);
+    loop(&init);
+    end_everything(&init);
+    return 0;
+}

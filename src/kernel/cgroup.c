@@ -1,0 +1,579 @@
+#include "kernel/cgroup.h"
+
+#include "base/fd.h"
+#include "base/units.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#define CPU_PERIOD_US 100000
+
+static const char *const ctl_name[COTO_CG_COUNT] = {
+    [COTO_CG_MEMORY] = "memory", [COTO_CG_PIDS] = "pids", [COTO_CG_CPU] = "cpu",
+    [COTO_CG_CPUACCT] = "cpuacct", [COTO_CG_IO] = "io",
+};
+
+/* ---- where ---- */
+
+static bool has_word(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+
+    for (const char *p = list; (p = strstr(p, word)); p += n)
+        if ((p == list || p[-1] == ',' || p[-1] == ' ') && (!p[n] || p[n] == ',' || p[n] == ' '))
+            return true;
+    return false;
+}
+
+static bool is_dir(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* Finds the caller's own v1 group of a line "4:memory:/path". Controllers that
+ * share a hierarchy ("cpu,cpuacct") are mounted under that joint name. */
+static void find_v1(struct coto_cgroup_host *host, const char *names, const char *path)
+{
+    for (int i = 0; i < COTO_CG_COUNT; i++) {
+        const char *name = i == COTO_CG_IO ? "blkio" : ctl_name[i];
+        if (!has_word(names, name))
+            continue;
+        char *to = host->parent[i];
+        snprintf(to, sizeof host->parent[i], "/sys/fs/cgroup/%s%s", names, path);
+        if (!is_dir(to)) /* inside a container: our group is the mount's root */
+            snprintf(to, sizeof host->parent[i], "/sys/fs/cgroup/%s", names);
+        if (!is_dir(to))
+            to[0] = '\0';
+        else if (access(to, W_OK) == 0)
+            host->has[i] = true;
+    }
+}
+
+static bool v2_ready(const char *dir, bool enable)
+{
+    char have[256] = "";
+    coto_auto_fd fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0 || access(dir, W_OK) ||
+        coto_file_read_at(fd, "cgroup.subtree_control", have, sizeof have) < 0)
+        return false;
+    if (has_word(have, "memory") && has_word(have, "pids") && has_word(have, "cpu"))
+        return true;
+    return enable && coto_file_write_at(fd, "cgroup.subtree_control", "+memory +pids +cpu") == 0;
+}
+
+static void use_v2(struct coto_cgroup_host *host, const char *dir)
+{
+    char have[256] = "";
+    coto_auto_fd fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    host->version = 2;
+    coto_file_read_at(fd, host->must_leave ? "cgroup.controllers" : "cgroup.subtree_control", have,
+                      sizeof have);
+    for (int i = 0; i < COTO_CG_COUNT; i++) {
+        snprintf(host->parent[i], sizeof host->parent[i], "%s", dir);
+        host->has[i] = i == COTO_CG_CPUACCT || has_word(have, ctl_name[i]);
+    }
+}
+
+static void find_v2(struct coto_cgroup_host *host, const char *path)
+{
+    char own[256];
+    char have[256] = "";
+
+    snprintf(own, sizeof own, "/sys/fs/cgroup%s", strcmp(path, "/") ? path : "");
+    if (geteuid() == 0 && v2_ready("/sys/fs/cgroup", true)) {
+        use_v2(host, "/sys/fs/cgroup");
+        return;
+    }
+    coto_auto_fd fd = open(own, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || faccessat(fd, "cgroup.subtree_control", W_OK, 0) || access(own, W_OK)) {
+        snprintf(host->why, sizeof host->why,
+                 "the caller's cgroup is not delegated to it; run under "
+                 "`systemd-run --user --scope -p Delegate=yes`");
+        return;
+    }
+    coto_file_read_at(fd, "cgroup.controllers", have, sizeof have);
+    if (!has_word(have, "memory") || !has_word(have, "pids")) {
+        snprintf(host->why, sizeof host->why, "memory and pids are not delegated to the caller");
+        return;
+    }
+    host->must_leave = true;
+    use_v2(host, own);
+}
+
+static bool v2_is_at_top(void)
+{
+    return access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0;
+}
+
+void coto_cgroup_find(struct coto_cgroup_host *ret_host)
+{
+    char text[4096];
+    bool v1 = false;
+    char v2_path[256] = "";
+
+    *ret_host = (struct coto_cgroup_host){0};
+    if (coto_file_read_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof text) <= 0) {
+        snprintf(ret_host->why, sizeof ret_host->why, "this kernel has no cgroups");
+        return;
+    }
+    for (char *line = text, *next; line && *line; line = next) {
+        next = strchr(line, '\n');
+        if (next)
+            *next++ = '\0';
+        char *names = strchr(line, ':');
+        char *path = names ? strchr(names + 1, ':') : NULL;
+        if (!path)
+            continue;
+        *path++ = '\0';
+        if (names[1] == '\0')
+            snprintf(v2_path, sizeof v2_path, "%s", path);
+        else
+            find_v1(ret_host, names + 1, strcmp(path, "/") ? path : "");
+    }
+    for (int i = 0; i < COTO_CG_COUNT; i++)
+        v1 = v1 || ret_host->parent[i][0];
+    if (!v1 && v2_is_at_top()) {
+        find_v2(ret_host, v2_path);
+        return;
+    }
+    if (ret_host->has[COTO_CG_MEMORY] || ret_host->has[COTO_CG_PIDS])
+        ret_host->version = 1;
+    else
+        snprintf(ret_host->why, sizeof ret_host->why, "%s",
+                 v1 ? "the caller may not write to its cgroup; run as root" : "no cgroup is mounted");
+}
+
+/* ---- values ---- */
+
+static int64_t read_num(int dirfd, const char *file)
+{
+    char text[64];
+    char *end;
+
+    if (dirfd < 0 || coto_file_read_at(dirfd, file, text, sizeof text) <= 0)
+        return -1;
+    if (strcmp(text, "max") == 0)
+        return COTO_UNIT_NONE;
+    int64_t v = strtoll(text, &end, 10);
+    return end == text ? -1 : v;
+}
+
+/* The number behind "key " in a flat-keyed file, -1 when absent. */
+static int64_t read_key(int dirfd, const char *file, const char *key)
+{
+    char text[2048];
+    size_t n = strlen(key);
+
+    if (dirfd < 0 || coto_file_read_at(dirfd, file, text, sizeof text) <= 0)
+        return -1;
+    for (char *p = text; p; p = strchr(p, '\n')) {
+        p += *p == '\n';
+        if (strncmp(p, key, n) == 0 && p[n] == ' ')
+            return strtoll(p + n + 1, NULL, 10);
+        if (!*p)
+            break;
+    }
+    return -1;
+}
+
+static int write_num(int dirfd, const char *file, int64_t value)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%" PRId64, value);
+    return dirfd < 0 ? -1 : coto_file_write_at(dirfd, file, text);
+}
+
+static void note(struct coto_cgroup_applied *applied, const char *file, const char *ctl)
+{
+    if (!applied->why[0])
+        snprintf(applied->why, sizeof applied->why, "%s: %s", file,
+                 errno == ENOENT ? ctl : strerror(errno));
+}
+
+/* Writes a limit and takes what the kernel answers as the truth. */
+static int64_t set_limit(struct coto_cgroup_applied *applied, int dirfd, const char *file,
+                         int64_t value)
+{
+    if (write_num(dirfd, file, value)) {
+        note(applied, file, "no such limit on this kernel");
+        return -1;
+    }
+    return read_num(dirfd, file);
+}
+
+/* ---- limits ---- */
+
+static void disk_of(dev_t dev, unsigned *ret_major, unsigned *ret_minor)
+{
+    char path[64];
+    char text[32];
+
+    *ret_major = major(dev);
+    *ret_minor = minor(dev);
+    /* Throttling is per disk, not per partition. */
+    snprintf(path, sizeof path, "/sys/dev/block/%u:%u/partition", *ret_major, *ret_minor);
+    if (access(path, F_OK))
+        return;
+    snprintf(path, sizeof path, "/sys/dev/block/%u:%u/../dev", *ret_major, *ret_minor);
+    if (coto_file_read_at(AT_FDCWD, path, text, sizeof text) > 0)
+        sscanf(text, "%u:%u", ret_major, ret_minor);
+}
+
+static void set_iops(const struct coto_cgroup *group, const struct coto_cgroup_limits *limits,
+                     struct coto_cgroup_applied *applied)
+{
+    char text[96];
+    char back[256] = "";
+    unsigned maj;
+    unsigned min;
+    int fd = group->version == 2 ? group->dir_fd[COTO_CG_MEMORY] : group->dir_fd[COTO_CG_IO];
+    const char *file = group->version == 2 ? "io.max" : "blkio.throttle.read_iops_device";
+
+    if (limits->iops == COTO_UNIT_NONE || fd < 0)
+        return;
+    disk_of(limits->disk, &maj, &min);
+    if (group->version == 2) {
+        snprintf(text, sizeof text, "%u:%u riops=%" PRId64 " wiops=%" PRId64, maj, min, limits->iops,
+                 limits->iops);
+        if (coto_file_write_at(fd, file, text)) {
+            note(applied, file, "no io controller");
+            return;
+        }
+    } else {
+        snprintf(text, sizeof text, "%u:%u %" PRId64, maj, min, limits->iops);
+        if (coto_file_write_at(fd, file, text) ||
+            coto_file_write_at(fd, "blkio.throttle.write_iops_device", text)) {
+            note(applied, file, "no blkio throttling");
+            return;
+        }
+    }
+    snprintf(text, sizeof text, "%" PRId64, limits->iops);
+    if (coto_file_read_at(fd, file, back, sizeof back) > 0 && strstr(back, text)) {
+        applied->iops = limits->iops;
+        snprintf(applied->io_file, sizeof applied->io_file, "%s", file);
+    }
+}
+
+static void set_limits_v1(const struct coto_cgroup *group, const struct coto_cgroup_limits *limits,
+                          struct coto_cgroup_applied *applied)
+{
+    int mem = group->dir_fd[COTO_CG_MEMORY];
+    int cpu = group->dir_fd[COTO_CG_CPU];
+
+    if (limits->memory_bytes != COTO_UNIT_NONE) {
+        applied->memory_bytes = set_limit(applied, mem, "memory.limit_in_bytes", limits->memory_bytes);
+        snprintf(applied->memory_file, sizeof applied->memory_file, "memory.limit_in_bytes");
+        if (limits->swap_bytes != COTO_UNIT_NONE && applied->memory_bytes >= 0) {
+            int64_t both = set_limit(applied, mem, "memory.memsw.limit_in_bytes",
+                                     applied->memory_bytes + limits->swap_bytes);
+            applied->swap_bytes = both < 0 ? -1 : both - applied->memory_bytes;
+            snprintf(applied->swap_file, sizeof applied->swap_file, "memory.memsw.limit_in_bytes");
+        }
+    }
+    if (limits->pids != COTO_UNIT_NONE) {
+        applied->pids = set_limit(applied, group->dir_fd[COTO_CG_PIDS], "pids.max", limits->pids);
+        snprintf(applied->pids_file, sizeof applied->pids_file, "pids.max");
+    }
+    if (limits->cpus_milli != COTO_UNIT_NONE) {
+        int64_t quota = set_limit(applied, cpu, "cpu.cfs_quota_us",
+                                  limits->cpus_milli * CPU_PERIOD_US / 1000);
+        int64_t period = quota < 0 ? -1 : read_num(cpu, "cpu.cfs_period_us");
+        applied->cpus_milli = quota < 0 || period <= 0 ? -1 : quota * 1000 / period;
+        snprintf(applied->cpu_file, sizeof applied->cpu_file, "cpu.cfs_quota_us");
+    }
+}
+
+static void set_limits_v2(const struct coto_cgroup *group, const struct coto_cgroup_limits *limits,
+                          struct coto_cgroup_applied *applied)
+{
+    int fd = group->dir_fd[COTO_CG_MEMORY];
+
+    if (limits->memory_bytes != COTO_UNIT_NONE) {
+        applied->memory_bytes = set_limit(applied, fd, "memory.max", limits->memory_bytes);
+        snprintf(applied->memory_file, sizeof applied->memory_file, "memory.max");
+        if (limits->swap_bytes != COTO_UNIT_NONE) {
+            applied->swap_bytes = set_limit(applied, fd, "memory.swap.max", limits->swap_bytes);
+            snprintf(applied->swap_file, sizeof applied->swap_file, "memory.swap.max");
+        }
+    }
+    if (limits->pids != COTO_UNIT_NONE) {
+        applied->pids = set_limit(applied, fd, "pids.max", limits->pids);
+        snprintf(applied->pids_file, sizeof applied->pids_file, "pids.max");
+    }
+    if (limits->cpus_milli != COTO_UNIT_NONE) {
+        char text[64];
+        long long quota = 0;
+        long long period = 0;
+        snprintf(text, sizeof text, "%" PRId64 " %d", limits->cpus_milli * CPU_PERIOD_US / 1000,
+                 CPU_PERIOD_US);
+        if (coto_file_write_at(fd, "cpu.max", text))
+            note(applied, "cpu.max", "the cpu controller is not delegated");
+        else if (coto_file_read_at(fd, "cpu.max", text, sizeof text) > 0 &&
+                 sscanf(text, "%lld %lld", &quota, &period) == 2 && period > 0)
+            applied->cpus_milli = quota * 1000 / period;
+        snprintf(applied->cpu_file, sizeof applied->cpu_file, "cpu.max");
+    }
+}
+
+/* ---- making ---- */
+
+static int make_dir(struct coto_cgroup *group, int ctl, const char *parent, struct coto_err *err)
+{
+    group->parent_fd[ctl] = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (group->parent_fd[ctl] < 0 || mkdirat(group->parent_fd[ctl], group->name, 0755))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make cgroup %s/%s", parent, group->name);
+    group->dir_fd[ctl] = openat(group->parent_fd[ctl], group->name,
+                                O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (group->dir_fd[ctl] < 0)
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "open cgroup %s/%s", parent, group->name);
+    return 0;
+}
+
+/* v2 knows no processes beside children with controllers: when the group we may
+ * use is our own, we step into a leaf first. */
+static int leave_parent(struct coto_cgroup *group, const char *parent, struct coto_err *err)
+{
+    char text[16];
+    char procs[96];
+
+    snprintf(group->leaf, sizeof group->leaf, "coto-main-%d", (int)getpid());
+    coto_auto_fd fd = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || mkdirat(fd, group->leaf, 0755))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make cgroup %s/%s", parent, group->leaf);
+    snprintf(text, sizeof text, "%d", (int)getpid());
+    snprintf(procs, sizeof procs, "%s/cgroup.procs", group->leaf);
+    if (coto_file_write_at(fd, procs, text) ||
+        coto_file_write_at(fd, "cgroup.subtree_control", "+memory +pids")) {
+        int saved = errno;
+        coto_file_write_at(fd, "cgroup.procs", text);
+        unlinkat(fd, group->leaf, AT_REMOVEDIR);
+        group->leaf[0] = '\0';
+        return coto_err_set(err, COTO_ERR_SYSTEM, saved,
+                            "enable controllers in %s (other processes in it?)", parent);
+    }
+    coto_file_write_at(fd, "cgroup.subtree_control", "+cpu");
+    group->moved_self = true;
+    return 0;
+}
+
+static void return_to_parent(struct coto_cgroup *group)
+{
+    char text[16];
+    int fd = group->parent_fd[COTO_CG_MEMORY];
+
+    if (!group->moved_self || fd < 0)
+        return;
+    coto_file_write_at(fd, "cgroup.subtree_control", "-memory -pids -cpu");
+    coto_file_write_at(fd, "cgroup.subtree_control", "-memory -pids");
+    snprintf(text, sizeof text, "%d", (int)getpid());
+    coto_file_write_at(fd, "cgroup.procs", text);
+    unlinkat(fd, group->leaf, AT_REMOVEDIR);
+    group->moved_self = false;
+}
+
+static bool wants(const struct coto_cgroup_limits *limits, int ctl)
+{
+    switch (ctl) {
+    case COTO_CG_CPU:
+        return limits->cpus_milli != COTO_UNIT_NONE;
+    case COTO_CG_IO:
+        return limits->iops != COTO_UNIT_NONE;
+    default:
+        return true; /* memory, pids, cpuacct also measure */
+    }
+}
+
+static int make_all(const struct coto_cgroup_host *host, const struct coto_cgroup_limits *limits,
+                    struct coto_cgroup *group, struct coto_err *err)
+{
+    if (host->version == 2) {
+        if (host->must_leave && leave_parent(group, host->parent[0], err))
+            return -1;
+        return make_dir(group, COTO_CG_MEMORY, host->parent[0], err);
+    }
+    for (int i = 0; i < COTO_CG_COUNT; i++) {
+        bool shared = i == COTO_CG_CPUACCT && !strcmp(host->parent[COTO_CG_CPU], host->parent[i]) &&
+                      group->dir_fd[COTO_CG_CPU] >= 0;
+        if (host->has[i] && wants(limits, i) && !shared && make_dir(group, i, host->parent[i], err))
+            return -1;
+    }
+    return 0;
+}
+
+int coto_cgroup_make(const struct coto_cgroup_host *host, const char *name,
+                     const struct coto_cgroup_limits *limits, struct coto_cgroup *ret_group,
+                     struct coto_cgroup_applied *ret_applied, struct coto_err *err)
+{
+    *ret_group = (struct coto_cgroup){.version = host->version};
+    *ret_applied = (struct coto_cgroup_applied){-1, -1, -1, -1, -1, "", "", "", "", "", ""};
+    for (int i = 0; i < COTO_CG_COUNT; i++)
+        ret_group->dir_fd[i] = ret_group->parent_fd[i] = -1;
+    snprintf(ret_group->name, sizeof ret_group->name, "%s", name);
+    if (make_all(host, limits, ret_group, err)) {
+        coto_cgroup_remove(ret_group);
+        return -1;
+    }
+    if (host->version == 2)
+        set_limits_v2(ret_group, limits, ret_applied);
+    else
+        set_limits_v1(ret_group, limits, ret_applied);
+    set_iops(ret_group, limits, ret_applied);
+    return 0;
+}
+
+int coto_cgroup_enter(const struct coto_cgroup *group, pid_t pid, struct coto_err *err)
+{
+    char text[16];
+
+    snprintf(text, sizeof text, "%d", (int)pid);
+    for (int i = 0; i < COTO_CG_COUNT; i++)
+        if (group->dir_fd[i] >= 0 && coto_file_write_at(group->dir_fd[i], "cgroup.procs", text))
+            return coto_err_set(err, COTO_ERR_SYSTEM, errno, "enter cgroup %s (%s)", group->name,
+                                ctl_name[i]);
+    return 0;
+}
+
+int coto_cgroup_clone_fd(const struct coto_cgroup *group)
+{
+    return group->version == 2 ? group->dir_fd[COTO_CG_MEMORY] : -1;
+}
+
+/* ---- watching and ending ---- */
+
+static int acct_fd(const struct coto_cgroup *group)
+{
+    return group->dir_fd[COTO_CG_CPUACCT] >= 0 ? group->dir_fd[COTO_CG_CPUACCT]
+                                               : group->dir_fd[COTO_CG_CPU];
+}
+
+void coto_cgroup_stat(const struct coto_cgroup *group, struct coto_cgroup_stat *ret_stat)
+{
+    int mem = group->dir_fd[COTO_CG_MEMORY];
+    int pids = group->version == 2 ? mem : group->dir_fd[COTO_CG_PIDS];
+
+    *ret_stat = (struct coto_cgroup_stat){-1, -1, -1, -1, -1, -1};
+    ret_stat->pids_peak = read_num(pids, "pids.peak");
+    ret_stat->pids_refused = read_key(pids, "pids.events", "max");
+    if (group->version == 2) {
+        ret_stat->memory_peak_bytes = read_num(mem, "memory.peak");
+        ret_stat->oom_kills = read_key(mem, "memory.events", "oom_kill");
+        ret_stat->cpu_user_us = read_key(mem, "cpu.stat", "user_usec");
+        ret_stat->cpu_system_us = read_key(mem, "cpu.stat", "system_usec");
+        return;
+    }
+    ret_stat->memory_peak_bytes = read_num(mem, "memory.max_usage_in_bytes");
+    ret_stat->oom_kills = read_key(mem, "memory.oom_control", "oom_kill");
+    int64_t user = read_num(acct_fd(group), "cpuacct.usage_user");
+    int64_t system = read_num(acct_fd(group), "cpuacct.usage_sys");
+    ret_stat->cpu_user_us = user < 0 ? -1 : user / 1000;
+    ret_stat->cpu_system_us = system < 0 ? -1 : system / 1000;
+}
+
+void coto_cgroup_unthrottle(const struct coto_cgroup *group)
+{
+    if (group->version == 2)
+        coto_file_write_at(group->dir_fd[COTO_CG_MEMORY], "cpu.max", "max");
+    else if (group->version == 1 && group->dir_fd[COTO_CG_CPU] >= 0)
+        coto_file_write_at(group->dir_fd[COTO_CG_CPU], "cpu.cfs_quota_us", "-1");
+}
+
+void coto_cgroup_kill(const struct coto_cgroup *group)
+{
+    char text[4096];
+    int fd = group->dir_fd[COTO_CG_MEMORY] >= 0 ? group->dir_fd[COTO_CG_MEMORY]
+                                                : group->dir_fd[COTO_CG_PIDS];
+
+    if (fd < 0 || (group->version == 2 && coto_file_write_at(fd, "cgroup.kill", "1") == 0))
+        return;
+    if (coto_file_read_at(fd, "cgroup.procs", text, sizeof text) <= 0)
+        return;
+    for (char *p = text; isdigit((unsigned char)*p); p += *p == '\n') {
+        pid_t pid = (pid_t)strtol(p, &p, 10);
+        if (pid > 1 && pid != getpid())
+            kill(pid, SIGKILL);
+    }
+}
+
+static int remove_dir(struct coto_cgroup *group, int ctl)
+{
+    for (int tries = 0; tries < 2000; tries++) {
+        if (unlinkat(group->parent_fd[ctl], group->name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+            return 0;
+        if (errno != EBUSY)
+            return -1;
+        if (tries > 20) {
+            coto_cgroup_kill(group);
+            usleep(1000);
+        }
+    }
+    return -1;
+}
+
+int coto_cgroup_remove(struct coto_cgroup *group)
+{
+    int failed = 0;
+
+    for (int i = 0; i < COTO_CG_COUNT; i++)
+        if (group->dir_fd[i] >= 0)
+            failed |= remove_dir(group, i);
+    return_to_parent(group);
+    coto_cgroup_close(group);
+    return failed;
+}
+
+void coto_cgroup_remove_named(const struct coto_cgroup_host *host, const char *name)
+{
+    struct coto_cgroup group = {.version = host->version};
+
+    snprintf(group.name, sizeof group.name, "%s", name);
+    for (int i = 0; i < COTO_CG_COUNT; i++) {
+        bool here = host->has[i] && (host->version == 1 || i == COTO_CG_MEMORY);
+        group.parent_fd[i] = here ? open(host->parent[i], O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+        group.dir_fd[i] = group.parent_fd[i] < 0
+                              ? -1
+                              : openat(group.parent_fd[i], name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    }
+    coto_cgroup_kill(&group);
+    coto_cgroup_remove(&group);
+}
+
+void coto_cgroup_close(struct coto_cgroup *group)
+{
+    for (int i = 0; i < COTO_CG_COUNT; i++) {
+        coto_own_close(&group->dir_fd[i]);
+        coto_own_close(&group->parent_fd[i]);
+    }
+}
+
+void coto_cgroup_sweep(const struct coto_cgroup_host *host)
+{
+    for (int i = 0; i < COTO_CG_COUNT; i++) {
+        DIR *dir = host->parent[i][0] ? opendir(host->parent[i]) : NULL;
+        struct dirent *entry;
+        if (!dir)
+            continue;
+        while ((entry = readdir(dir))) {
+            int pid = 0;
+            if (sscanf(entry->d_name, "coto-%d-", &pid) != 1 || pid <= 1)
+                continue;
+            if (kill(pid, 0) && errno == ESRCH)
+                unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
+        }
+        closedir(dir);
+    }
+}

@@ -1,0 +1,86 @@
+/* Control groups: one sandbox, one group, on cgroup v2, v1 and hybrid hosts.
+ *
+ * On v2 a group is one directory; on v1 one directory per controller, all with
+ * the same name. Where it is made: as root on v2 at the top of the hierarchy
+ * (as container engines do); on v1 below the caller's own group, so that the
+ * caller's limits hold for the sandbox too; without root only where the
+ * caller's own group was delegated to it. When nothing can be had, version is 0
+ * and `why` says so; that is no error here, the caller decides.
+ *
+ * Every limit is read back after it was written.
+ */
+#pragma once
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum coto_cgroup_ctl {
+    COTO_CG_MEMORY,
+    COTO_CG_PIDS,
+    COTO_CG_CPU,
+    COTO_CG_CPUACCT,
+    COTO_CG_IO,
+    COTO_CG_COUNT,
+};
+
+/* Where groups can be made on this host, for this caller. */
+struct coto_cgroup_host {
+    int version;                       /* 0 none, 1, 2 */
+    char parent[COTO_CG_COUNT][256];   /* directory to make ours in; v2: all equal; "" absent */
+    bool has[COTO_CG_COUNT];
+    bool must_leave; /* v2 delegated: we must move ourselves out of parent first */
+    char why[200];   /* version 0, or a missing controller: the reason */
+};
+
+struct coto_cgroup_limits {
+    int64_t memory_bytes, swap_bytes, cpus_milli, pids, iops; /* COTO_UNIT_NONE: none */
+    dev_t disk; /* device that iops is about */
+};
+
+/* What the kernel says is in force; -1: not set here. */
+struct coto_cgroup_applied {
+    int64_t memory_bytes, swap_bytes, cpus_milli, pids, iops;
+    char memory_file[40], swap_file[40], cpu_file[40], pids_file[40], io_file[40];
+    char why[200]; /* of what could not be set */
+};
+
+struct coto_cgroup {
+    int version;
+    char name[64];
+    int dir_fd[COTO_CG_COUNT]; /* -1 not made; v2: only [COTO_CG_MEMORY] */
+    int parent_fd[COTO_CG_COUNT];
+    bool moved_self;
+    char leaf[64];
+};
+
+struct coto_cgroup_stat {
+    int64_t memory_peak_bytes, oom_kills, cpu_user_us, cpu_system_us, pids_peak, pids_refused;
+};
+
+void coto_cgroup_find(struct coto_cgroup_host *ret_host);
+
+/* Makes the group `name` and sets the limits. On failure nothing is left. */
+int coto_cgroup_make(const struct coto_cgroup_host *host, const char *name,
+                     const struct coto_cgroup_limits *limits, struct coto_cgroup *ret_group,
+                     struct coto_cgroup_applied *ret_applied, struct coto_err *err);
+/* v1: moves a process in. v2: the process should be born inside (clone3). */
+int coto_cgroup_enter(const struct coto_cgroup *group, pid_t pid, struct coto_err *err);
+/* v2: descriptor for CLONE_INTO_CGROUP, else -1. */
+int coto_cgroup_clone_fd(const struct coto_cgroup *group);
+/* Fields the host cannot tell are -1. */
+void coto_cgroup_stat(const struct coto_cgroup *group, struct coto_cgroup_stat *ret_stat);
+/* Lifts the CPU quota, so that a killed tree dies at full speed. */
+void coto_cgroup_unthrottle(const struct coto_cgroup *group);
+/* Kills what is inside (v2 cgroup.kill; v1 by reading cgroup.procs). */
+void coto_cgroup_kill(const struct coto_cgroup *group);
+/* Removes the directories, retrying while the last process leaves. 0 or -1. */
+int coto_cgroup_remove(struct coto_cgroup *group);
+/* The same by name only, for whoever did not make it (see the guard). */
+void coto_cgroup_remove_named(const struct coto_cgroup_host *host, const char *name);
+/* Closes descriptors only. */
+void coto_cgroup_close(struct coto_cgroup *group);
+/* Removes empty groups of dead supervisors (names "coto-<pid>-..."). */
+void coto_cgroup_sweep(const struct coto_cgroup_host *host);

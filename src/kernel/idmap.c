@@ -1,0 +1,188 @@
+#include "kernel/idmap.h"
+
+#include "base/fd.h"
+#include "schema/options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NEWUIDMAP "/usr/bin/newuidmap"
+#define NEWGIDMAP "/usr/bin/newgidmap"
+
+/* Picks an id inside the ranges this process itself may map: the fixed base on
+ * an ordinary host, the upper end of the largest range inside a container. 0 when
+ * there is no range. */
+static unsigned pick_from(const char *file)
+{
+    char text[2048];
+    unsigned best = 0;
+    unsigned best_count = 1;
+
+    if (coto_file_read_at(AT_FDCWD, file, text, sizeof text) <= 0)
+        return 0;
+    for (char *line = text; line && *line; line = strchr(line, '\n')) {
+        unsigned inside;
+        unsigned outside;
+        unsigned count;
+        line += *line == '\n';
+        if (sscanf(line, "%u %u %u", &inside, &outside, &count) != 3)
+            break;
+        unsigned wanted = COTO_IDMAP_BASE + (unsigned)getpid();
+        if (wanted - inside < count && wanted >= inside)
+            return wanted;
+        if (count > best_count) {
+            unsigned span = count - 1 < 32768 ? count - 1 : 32768;
+            best = inside + count - 1 - (unsigned)getpid() % span;
+            best_count = count;
+        }
+    }
+    return best;
+}
+
+static bool may_map_ranges(void)
+{
+    char text[4096];
+    const char *line;
+
+    if (coto_file_read_at(AT_FDCWD, "/proc/self/status", text, sizeof text) <= 0)
+        return false;
+    line = strstr(text, "\nCapEff:");
+    unsigned long long eff = line ? strtoull(line + 8, NULL, 16) : 0;
+    return (eff >> 7 & 1) && (eff >> 6 & 1); /* CAP_SETUID, CAP_SETGID */
+}
+
+/* First id of the caller's range in /etc/subuid or /etc/subgid; 0: none. */
+static unsigned subordinate(const char *file, const char *name)
+{
+    coto_auto_buf buf = {0};
+    coto_auto_fd fd = open(file, O_RDONLY | O_CLOEXEC);
+    char id[16];
+
+    if (fd < 0 || coto_fd_read_all(fd, 1 << 20, &buf))
+        return 0;
+    snprintf(id, sizeof id, "%u", (unsigned)getuid());
+    for (char *line = buf.data; line && *line; line = strchr(line, '\n')) {
+        char who[64];
+        unsigned start;
+        unsigned count;
+        line += *line == '\n';
+        if (sscanf(line, "%63[^:]:%u:%u", who, &start, &count) == 3 && count > 0 &&
+            (strcmp(who, id) == 0 || (name && strcmp(who, name) == 0)))
+            return start + (unsigned)getpid() % (count < 65536 ? count : 65536);
+    }
+    return 0;
+}
+
+static bool choose_subuid(struct coto_idmap *map)
+{
+    struct passwd *pw = getpwuid(getuid());
+    const char *name = pw ? pw->pw_name : NULL;
+
+    if (access(NEWUIDMAP, X_OK) || access(NEWGIDMAP, X_OK)) {
+        snprintf(map->why, sizeof map->why, "newuidmap is not installed (Debian package uidmap)");
+        return false;
+    }
+    map->host_uid = subordinate("/etc/subuid", name);
+    map->host_gid = subordinate("/etc/subgid", name);
+    if (!map->host_uid || !map->host_gid) {
+        snprintf(map->why, sizeof map->why, "the caller has no range in /etc/subuid and /etc/subgid");
+        return false;
+    }
+    map->kind = COTO_MAP_SUBUID;
+    return true;
+}
+
+int coto_idmap_choose(int mode, struct coto_idmap *ret_map, struct coto_err *err)
+{
+    struct coto_idmap map = {.kind = COTO_MAP_SINGLE, .host_uid = geteuid(), .host_gid = getegid()};
+
+    if (mode != COTO_IDMAP_SUBUID && may_map_ranges()) {
+        unsigned uid = pick_from("/proc/self/uid_map");
+        unsigned gid = pick_from("/proc/self/gid_map");
+        if (uid && gid) {
+            map = (struct coto_idmap){.kind = COTO_MAP_RANGE, .host_uid = uid, .host_gid = gid};
+            *ret_map = map;
+            return 0;
+        }
+        snprintf(map.why, sizeof map.why, "the user namespace around coto maps a single id");
+    } else if (mode != COTO_IDMAP_SINGLE && !choose_subuid(&map)) {
+        if (mode == COTO_IDMAP_SUBUID) {
+            coto_err_set(err, COTO_ERR_WALL, 0, "--idmap subuid: %s", map.why);
+            return coto_err_remedy(err, "install uidmap and add a range: usermod --add-subuids "
+                                        "100000-165535 --add-subgids 100000-165535 USER");
+        }
+        map.kind = COTO_MAP_SINGLE;
+        map.host_uid = geteuid();
+        map.host_gid = getegid();
+    }
+    *ret_map = map;
+    return 0;
+}
+
+static pid_t start_helper(const char *program, pid_t pid, unsigned inside, unsigned outside)
+{
+    char p[16];
+    char in[16];
+    char out[16];
+    char *argv[] = {(char *)program, p, in, out, (char *)"1", NULL};
+    char *envp[] = {NULL};
+
+    snprintf(p, sizeof p, "%d", (int)pid);
+    snprintf(in, sizeof in, "%u", inside);
+    snprintf(out, sizeof out, "%u", outside);
+    pid_t child = vfork();
+    if (child == 0) {
+        execve(program, argv, envp);
+        _exit(127);
+    }
+    return child;
+}
+
+static int helper_done(pid_t child, const char *program, struct coto_err *err)
+{
+    int status = 0;
+
+    if (child < 0 || waitpid(child, &status, 0) < 0 || status != 0)
+        return coto_err_set(err, COTO_ERR_WALL, 0, "%s failed (status %d)", program, status);
+    return 0;
+}
+
+static int write_map(pid_t pid, const char *file, unsigned inside, unsigned outside,
+                     struct coto_err *err)
+{
+    char path[64];
+    char text[64];
+
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, file);
+    snprintf(text, sizeof text, "%u %u 1\n", inside, outside);
+    if (coto_file_write_at(AT_FDCWD, path, text))
+        return coto_err_set(err, COTO_ERR_WALL, errno, "user namespace: write %s", file);
+    return 0;
+}
+
+int coto_idmap_write(const struct coto_idmap *map, pid_t pid, uid_t uid, gid_t gid,
+                     struct coto_err *err)
+{
+    char path[64];
+
+    if (map->kind == COTO_MAP_SUBUID) {
+        pid_t a = start_helper(NEWUIDMAP, pid, uid, map->host_uid);
+        pid_t b = start_helper(NEWGIDMAP, pid, gid, map->host_gid);
+        int failed = helper_done(a, NEWUIDMAP, err);
+        return helper_done(b, NEWGIDMAP, failed ? NULL : err) | failed;
+    }
+    if (map->kind == COTO_MAP_SINGLE) {
+        snprintf(path, sizeof path, "/proc/%d/setgroups", (int)pid);
+        if (coto_file_write_at(AT_FDCWD, path, "deny") && errno != ENOENT)
+            return coto_err_set(err, COTO_ERR_WALL, errno, "user namespace: deny setgroups");
+    }
+    if (write_map(pid, "uid_map", uid, map->host_uid, err))
+        return -1;
+    return write_map(pid, "gid_map", gid, map->host_gid, err);
+}

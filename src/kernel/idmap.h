@@ -1,0 +1,31 @@
+/* Which host ids a sandbox runs as, and writing its user namespace's maps.
+ *
+ * With privilege over a range of ids every sandbox gets a host uid of its own
+ * from 1879048192 on (outside every range that distributions or systemd hand
+ * out), chosen by the supervisor's pid, which is unique among living ones:
+ * no state, no lock. Without it the caller's single id is mapped, or one of its
+ * subordinate ids by the set-uid helpers newuidmap and newgidmap.
+ */
+#pragma once
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define COTO_IDMAP_BASE 1879048192u
+
+enum coto_idmap_kind { COTO_MAP_RANGE, COTO_MAP_SINGLE, COTO_MAP_SUBUID };
+
+struct coto_idmap {
+    enum coto_idmap_kind kind;
+    uid_t host_uid;
+    gid_t host_gid;
+    char why[160]; /* SINGLE: why nothing better */
+};
+
+/* mode is COTO_IDMAP_AUTO, _SINGLE or _SUBUID of schema/options.h. */
+int coto_idmap_choose(int mode, struct coto_idmap *ret_map, struct coto_err *err);
+/* Writes the maps of a process that has just got a user namespace. */
+int coto_idmap_write(const struct coto_idmap *map, pid_t pid, uid_t uid, gid_t gid,
+                     struct coto_err *err);

@@ -1,0 +1,109 @@
+#include "kernel/mount.h"
+
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SYS_open_tree
+#define SYS_open_tree 428
+#define SYS_move_mount 429
+#define SYS_fsopen 430
+#define SYS_fsconfig 431
+#define SYS_fsmount 432
+#endif
+#ifndef SYS_mount_setattr
+#define SYS_mount_setattr 442
+#endif
+
+#define K_FSOPEN_CLOEXEC 1u
+#define K_FSMOUNT_CLOEXEC 1u
+#define K_CONFIG_FLAG 0u
+#define K_CONFIG_STRING 1u
+#define K_CONFIG_CREATE 6u
+#define K_OPEN_TREE_CLONE 1u
+#define K_AT_RECURSIVE 0x8000u
+#define K_MOVE_F_EMPTY 0x04u
+#define K_MOVE_T_EMPTY 0x40u
+
+struct k_mount_attr {
+    uint64_t attr_set, attr_clr, propagation, userns_fd;
+};
+
+int coto_mount_new(const char *type, const struct coto_mount_option *options, unsigned attrs,
+                   struct coto_err *err)
+{
+    coto_auto_fd fs = (int)syscall(SYS_fsopen, type, K_FSOPEN_CLOEXEC);
+
+    if (fs < 0)
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "new %s mount", type);
+    for (; options && options->key; options++) {
+        unsigned command = options->value ? K_CONFIG_STRING : K_CONFIG_FLAG;
+        if (syscall(SYS_fsconfig, fs, command, options->key, options->value, 0))
+            return coto_err_set(err, COTO_ERR_SYSTEM, errno, "%s mount option %s=%s", type,
+                                options->key, options->value ? options->value : "");
+    }
+    int fd = -1;
+    if (syscall(SYS_fsconfig, fs, K_CONFIG_CREATE, NULL, NULL, 0) == 0)
+        fd = (int)syscall(SYS_fsmount, fs, K_FSMOUNT_CLOEXEC, attrs);
+    if (fd < 0)
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "mount %s", type);
+    return fd;
+}
+
+int coto_mount_clone(int dirfd, const char *path, bool recursive, struct coto_err *err)
+{
+    unsigned flags = K_OPEN_TREE_CLONE | O_CLOEXEC | AT_NO_AUTOMOUNT | AT_SYMLINK_NOFOLLOW;
+
+    if (recursive)
+        flags |= K_AT_RECURSIVE;
+    if (!*path)
+        flags |= AT_EMPTY_PATH;
+    int fd = (int)syscall(SYS_open_tree, dirfd, path, flags);
+    if (fd < 0)
+        coto_err_set(err, COTO_ERR_SYSTEM, errno, "clone mount '%s'", path);
+    return fd;
+}
+
+int coto_mount_set(int mount_fd, unsigned attrs, bool recursive, struct coto_err *err)
+{
+    struct k_mount_attr attr = {.attr_set = attrs};
+    unsigned flags = AT_EMPTY_PATH | (recursive ? K_AT_RECURSIVE : 0);
+
+    if (syscall(SYS_mount_setattr, mount_fd, "", flags, &attr, sizeof attr))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "set mount flags 0x%x", attrs);
+    return 0;
+}
+
+int coto_mount_attach(int mount_fd, int dirfd, const char *path, struct coto_err *err)
+{
+    coto_auto_fd target = *path ? coto_path_open_beneath(dirfd, path, O_PATH | O_NOFOLLOW, 0) : -1;
+
+    if (*path && target < 0)
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "mount point '/%s'", path);
+    if (syscall(SYS_move_mount, mount_fd, "", *path ? target : dirfd, "",
+                K_MOVE_F_EMPTY | K_MOVE_T_EMPTY))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "mount on '/%s'", path);
+    return 0;
+}
+
+int coto_mount_make_private(struct coto_err *err)
+{
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make mounts private");
+    return 0;
+}
+
+int coto_mount_pivot(int root_fd, struct coto_err *err)
+{
+    /* "." twice: the old root ends up on top of the new one and is then
+     * detached, so no directory for it is needed inside. */
+    if (fchdir(root_fd) || syscall(SYS_pivot_root, ".", "."))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "pivot_root");
+    if (umount2(".", MNT_DETACH) || chdir("/"))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "detach the old root");
+    return 0;
+}

@@ -1,0 +1,34 @@
+/* Namespaces: cloning into new ones, and reading back which ones a process is in. */
+#pragma once
+
+#include "base/err.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+enum coto_ns {
+    COTO_NS_USER,
+    COTO_NS_PID,
+    COTO_NS_MNT,
+    COTO_NS_NET,
+    COTO_NS_IPC,
+    COTO_NS_UTS,
+    COTO_NS_CGROUP,
+    COTO_NS_COUNT,
+};
+
+struct coto_ns_set {
+    uint64_t inode[COTO_NS_COUNT]; /* 0: could not be read */
+};
+
+extern const char *const coto_ns_name[COTO_NS_COUNT];
+
+/* Like fork, but the child is in new namespaces (CLONE_NEW* flags) and, when
+ * cgroup_fd is not -1, born inside that v2 cgroup. Returns the child's pid (0
+ * in the child, -1 on error) and a pidfd in the parent. */
+pid_t coto_ns_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd);
+/* Namespaces of a process; pid 0 is the caller. */
+void coto_ns_read(pid_t pid, struct coto_ns_set *ret_set);
+/* Brings the loopback device of the current network namespace up. */
+int coto_ns_loopback_up(struct coto_err *err);
+int coto_pidfd_signal(int pidfd, int signo);
