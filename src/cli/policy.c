@@ -25,8 +25,8 @@ static void add_row(const struct coto_policy *policy, enum coto_opt opt, struct 
     coto_policy_value_text(policy, opt, &text);
     coto_cli_add_visible(&value, text.len ? coto_buf_str(&text) : "-");
     coto_cli_add_visible(&origin, policy->v[opt].origin);
-    if (coto_strv_add(cells, coto_options[opt].name) || coto_strv_add(cells, coto_buf_str(&value)) ||
-        coto_strv_add(cells, coto_buf_str(&origin)))
+    if (coto_strv_add(cells, coto_options[opt].name) ||
+        coto_strv_add(cells, coto_buf_str(&value)) || coto_strv_add(cells, coto_buf_str(&origin)))
         out->failed = true;
 }
 
