@@ -1,0 +1,81 @@
+#include "schema/runners.h"
+
+#include <string.h>
+
+/* Where the workspace itself is read-only, builds happen in a copy. */
+const char coto_runner_prelude[] =
+    "exec 2>&1\n"
+    "if ! [ -w . ]; then\n"
+    "    cp -R . /tmp/work && cd /tmp/work || exit 2\n"
+    "    export HOME=/tmp/work\n"
+    "fi\n"
+    "export PYTHONDONTWRITEBYTECODE=1 GOTOOLCHAIN=local GOPROXY=off GOTELEMETRY=off\n"
+    "export NO_COLOR=1 TERM=dumb\n";
+
+const struct coto_runner coto_runners[] = {
+    {
+        .name = "go",
+        .files = " go.mod *_test.go ",
+        .tool = "go",
+        .package = "golang-go",
+        .script = "[ -f go.mod ] || go mod init submission >/dev/null 2>&1\n"
+                  "exec go test -v -timeout 30s ./...\n",
+        .format = COTO_FORMAT_GO,
+    },
+    {
+        .name = "pytest",
+        .files = " test_*.py *_test.py ",
+        .module = "/usr/{lib,local/lib}/python3*/{dist,site}-packages/pytest/__init__.py",
+        .tool = "python3",
+        .package = "python3-pytest",
+        /* Without --durations no case would have a time. */
+        .script = "exec python3 -m pytest -v --tb=short -p no:cacheprovider --color=no "
+                  "--durations=0 --durations-min=0\n",
+        .format = COTO_FORMAT_PYTEST,
+    },
+    {
+        .name = "unittest",
+        .files = " *test*.py ",
+        .tool = "python3",
+        .package = "python3",
+        /* -b keeps what the tests print out of the lines that tell results. */
+        .script = "exec python3 -m unittest discover -v -b -p '*test*.py'\n",
+        .format = COTO_FORMAT_UNITTEST,
+    },
+    {
+        .name = "node",
+        .files = " *.test.js *.test.mjs *.test.cjs *-test.js *_test.js test-*.js test.js ",
+        .tool = "node",
+        .package = "nodejs",
+        .script = "exec node --test --test-reporter=tap\n",
+        .format = COTO_FORMAT_TAP,
+    },
+    {
+        .name = "ctest",
+        .files = " CMakeLists.txt ",
+        .tool = "cmake",
+        .package = "cmake",
+        .script = "cmake -S . -B build && cmake --build build && "
+                  "ctest --test-dir build --output-on-failure\n",
+        .format = COTO_FORMAT_CTEST,
+    },
+    {
+        .name = "make",
+        .files = " Makefile makefile GNUmakefile ",
+        .target = "test",
+        .tool = "make",
+        .package = "make",
+        .script = "exec make test\n",
+        .format = COTO_FORMAT_MAKE,
+    },
+};
+
+const size_t coto_runner_count = sizeof coto_runners / sizeof coto_runners[0];
+
+const struct coto_runner *coto_runner_find(const char *name)
+{
+    for (size_t i = 0; i < coto_runner_count; i++)
+        if (strcmp(coto_runners[i].name, name) == 0)
+            return &coto_runners[i];
+    return NULL;
+}
