@@ -81,7 +81,7 @@ static int apply_timeout(const struct env_context *ctx, const char *name, const 
                          struct coto_err *err)
 {
     char value[32];
-    int64_t seconds;
+    int64_t seconds = 0;
 
     if (parse_whole(name, text, 86400, &seconds, err))
         return -1;
@@ -93,7 +93,7 @@ static int apply_output(const struct env_context *ctx, const char *name, const c
                         struct coto_err *err)
 {
     char value[32];
-    int64_t kilobytes;
+    int64_t kilobytes = 0;
 
     if (parse_whole(name, text, 1048576, &kilobytes, err))
         return -1;
