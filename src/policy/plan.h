@@ -109,6 +109,9 @@ int coto_plan_make(const struct coto_policy *policy, const struct coto_source_co
 void coto_plan_fini(struct coto_plan *plan);
 void coto_plan_json(const struct coto_plan *plan, struct coto_json *json);
 
+/* Whether a program of that name lies on the sandbox's PATH. */
+bool coto_plan_has_tool(const struct coto_plan *plan, const char *tool);
+
 /* Opens a host path for --mount: canonical, not a sensitive place. The refusal
  * names the place and the reason. */
 int coto_plan_open_mount(const char *spec_source, bool writable, struct coto_plan_path *ret_path,

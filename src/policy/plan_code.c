@@ -263,7 +263,7 @@ static int set_target(const struct job *job, struct coto_plan *plan, struct coto
 
 /* ---- is the tool there? ---- */
 
-static bool tool_exists(const struct coto_plan *plan, const char *tool)
+bool coto_plan_has_tool(const struct coto_plan *plan, const char *tool)
 {
     const char *dir = COTO_PLAN_PATH;
 
@@ -297,7 +297,7 @@ static int check_tool(const struct job *job, const struct coto_plan *plan, struc
                      language ? language->name : "");
         return coto_err_remedy(err, "use --no-noexec, or an interpreted language");
     }
-    if (!language || tool_exists(plan, language->tool))
+    if (!language || coto_plan_has_tool(plan, language->tool))
         return 0;
     coto_err_set(err, COTO_ERR_TOOL, 0, "%s: '%s' is not in the sandbox%s%s", language->name,
                  language->tool, plan->rootfs.source ? "'s root file system " : "",

@@ -12,6 +12,11 @@ const char coto_runner_prelude[] =
     "export PYTHONDONTWRITEBYTECODE=1 GOTOOLCHAIN=local GOPROXY=off GOTELEMETRY=off\n"
     "export NO_COLOR=1 TERM=dumb\n";
 
+/* As python3 -m would, except that the module is imported before the workspace
+ * is on the path: a submission's own pytest.py must not stand in for pytest. */
+#define IMPORT_FIRST(module)                                                                       \
+    "import sys; del sys.path[0]; import " module "; sys.path.insert(0, \"\"); "
+
 const struct coto_runner coto_runners[] = {
     {
         .name = "go",
@@ -25,12 +30,15 @@ const struct coto_runner coto_runners[] = {
     {
         .name = "pytest",
         .files = " test_*.py *_test.py ",
-        .module = "/usr/{lib,local/lib}/python3*/{dist,site}-packages/pytest/__init__.py",
+        .module = "/usr/lib/python3*/dist-packages/pytest/__init__.py "
+                  "/usr/lib/python3*/site-packages/pytest/__init__.py "
+                  "/usr/local/lib/python3*/dist-packages/pytest/__init__.py "
+                  "/usr/local/lib/python3*/site-packages/pytest/__init__.py",
         .tool = "python3",
         .package = "python3-pytest",
         /* Without --durations no case would have a time. */
-        .script = "exec python3 -m pytest -v --tb=short -p no:cacheprovider --color=no "
-                  "--durations=0 --durations-min=0\n",
+        .script = "exec python3 -c '" IMPORT_FIRST("pytest") "sys.exit(pytest.main(sys.argv[1:]))' "
+                  "-v --tb=short -p no:cacheprovider --color=no --durations=0 --durations-min=0\n",
         .format = COTO_FORMAT_PYTEST,
     },
     {
@@ -39,7 +47,8 @@ const struct coto_runner coto_runners[] = {
         .tool = "python3",
         .package = "python3",
         /* -b keeps what the tests print out of the lines that tell results. */
-        .script = "exec python3 -m unittest discover -v -b -p '*test*.py'\n",
+        .script = "exec python3 -c '" IMPORT_FIRST("unittest")
+                  "unittest.main(module=None)' discover -v -b -p '*test*.py'\n",
         .format = COTO_FORMAT_UNITTEST,
     },
     {

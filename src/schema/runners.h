@@ -22,7 +22,8 @@ struct coto_runner {
     const char *name;
     const char *files;   /* " *_test.go go.mod ": shell patterns of base names, any one */
     const char *target;  /* such a file must have this make target; NULL: no matter */
-    const char *module;  /* glob of a file that must exist in the sandbox; NULL: none */
+    const char *module;  /* globs with spaces between; a file of one of them must exist in the
+                            sandbox; NULL: none */
     const char *tool;    /* program that must exist in the sandbox */
     const char *package; /* Debian package that provides it */
     const char *script;
