@@ -171,18 +171,25 @@ static int open_artifacts(const struct test *test, struct coto_err *err)
     return fd < 0 ? -2 : fd;
 }
 
+/* A path inside, as it is called in the folders outside. */
+static const char *outside_path(const struct test *test, const char *path)
+{
+    const char *const tops[] = {test->plan.workdir, COTO_RUNNER_COPY};
+
+    for (size_t i = 0; i < 2; i++)
+        if (coto_str_has_prefix(path, tops[i]) && path[strlen(tops[i])] == '/')
+            return path + strlen(tops[i]) + 1;
+    return path;
+}
+
 /* A file of node's that says it is made of tests and ran none has been ended
  * from within, by the code under test. */
 static void check_silent_files(struct test *test)
 {
-    size_t prefix = strlen(test->plan.workdir) + 1;
-
     for (size_t i = 0; i < test->cases.count; i++) {
         struct coto_case *item = &test->cases.items[i];
-        if (!item->is_file || !item->passed || strlen(item->name) <= prefix)
-            continue;
-        const char *path = item->name[0] == '/' ? item->name + prefix : item->name;
-        if (!coto_testdirs_file_holds(&test->dirs, path, "node:test"))
+        if (!item->is_file || !item->passed ||
+            !coto_testdirs_file_holds(&test->dirs, outside_path(test, item->name), "node:test"))
             continue;
         item->passed = item->skipped = false;
         coto_buf_adds(&item->message, "it ended without running any of its tests");

@@ -2,13 +2,16 @@
 
 #include <string.h>
 
-/* Where the workspace itself is read-only, builds happen in a copy. */
+/* Where the workspace itself is read-only, builds happen in a copy. Where /tmp
+ * is not the sandbox's own, temporary files go below the workspace, but not into
+ * it: go takes no module from the directory of temporary files. */
 const char coto_runner_prelude[] =
     "exec 2>&1\n"
     "if ! [ -w . ]; then\n"
-    "    cp -R . /tmp/work && cd /tmp/work || exit 2\n"
-    "    export HOME=/tmp/work\n"
+    "    cp -R . " COTO_RUNNER_COPY " && cd " COTO_RUNNER_COPY " || exit 2\n"
+    "    export HOME=" COTO_RUNNER_COPY "\n"
     "fi\n"
+    "[ \"$TMPDIR\" != \"$HOME\" ] || { mkdir -p .tmp && export TMPDIR=\"$HOME/.tmp\"; }\n"
     "export PYTHONDONTWRITEBYTECODE=1 GOTOOLCHAIN=local GOPROXY=off GOTELEMETRY=off\n"
     "export NO_COLOR=1 TERM=dumb\n";
 

@@ -9,6 +9,9 @@
 
 #include <stddef.h>
 
+/* Where tests run when the workspace is read-only. */
+#define COTO_RUNNER_COPY "/tmp/work"
+
 enum coto_runner_format {
     COTO_FORMAT_GO,       /* go test -v */
     COTO_FORMAT_PYTEST,   /* pytest -v */
