@@ -175,6 +175,22 @@ int coto_path_make_parents(int dirfd, const char *path, unsigned mode)
     }
 }
 
+/* Moves a non-empty directory into `top` under a name nobody has taken. Moving
+ * one changes its "..", which needs write permission on the directory itself. */
+static int move_up(int top, int dirfd, const char *entry, unsigned *serial)
+{
+    char name[32];
+
+    if (fchmodat(dirfd, entry, 0700, 0))
+        return -1;
+    do {
+        snprintf(name, sizeof name, ".coto-rm-%08x", (*serial)++);
+        if (renameat(dirfd, entry, top, name) == 0)
+            return 0;
+    } while (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR);
+    return -1;
+}
+
 /* Empties one directory: files are unlinked; the first sub-directory that is
  * not empty is moved up into `top` under a fresh name, so depth never grows. */
 static int empty_dir(int top, int dirfd, unsigned *serial, int *ret_more)
@@ -196,16 +212,8 @@ static int empty_dir(int top, int dirfd, unsigned *serial, int *ret_more)
         if (unlinkat(dirfd, entry->d_name, AT_REMOVEDIR) == 0)
             continue;
         if (errno == ENOTEMPTY || errno == EEXIST) {
-            char name[32] = ".coto-rm-";
-            unsigned v = (*serial)++;
-            for (int i = 0; i < 8; i++)
-                name[9 + i] = "0123456789abcdef"[v >> (28 - 4 * i) & 15];
-            name[17] = '\0';
-            if (top != dirfd && renameat(dirfd, entry->d_name, top, name) == 0)
-                *ret_more = 1;
-            else if (top == dirfd)
-                *ret_more = 1; /* handled by the caller's next sweep */
-            else
+            *ret_more = 1;
+            if (top != dirfd && move_up(top, dirfd, entry->d_name, serial))
                 failed = 1;
         } else {
             failed = 1;
@@ -230,7 +238,8 @@ static int sweep(int top, unsigned *serial, int *ret_more)
             continue;
         if (unlinkat(top, entry->d_name, 0) == 0 || unlinkat(top, entry->d_name, AT_REMOVEDIR) == 0)
             continue;
-        fchmodat(top, entry->d_name, 0700, 0);
+        if (fchmodat(top, entry->d_name, 0700, 0))
+            failed = 1;
         coto_auto_fd sub =
             coto_path_open_beneath(top, entry->d_name, O_RDONLY | O_DIRECTORY, 0);
         if (sub < 0 || empty_dir(top, sub, serial, ret_more)) {

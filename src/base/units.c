@@ -109,8 +109,9 @@ static int duration_unit(const char **text, int64_t *ret_ms)
 
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
         size_t n = strlen(units[i].name);
-        bool last = !(*text)[n] || isdigit((unsigned char)(*text)[n]);
-        if (strncmp(*text, units[i].name, n) == 0 && last) {
+        if (strncmp(*text, units[i].name, n) != 0)
+            continue; /* only a match tells that text[n] is within the text */
+        if (!(*text)[n] || isdigit((unsigned char)(*text)[n])) {
             *text += n;
             *ret_ms = units[i].ms;
             return 0;
@@ -118,6 +119,9 @@ static int duration_unit(const char **text, int64_t *ret_ms)
     }
     return -1;
 }
+
+/* What parse_milli can read back as one number: some 2900 years. */
+#define DURATION_MAX (INT64_MAX / 10000 / 10)
 
 int coto_units_parse_duration(const char *text, int64_t *ret_ms)
 {
@@ -143,6 +147,8 @@ int coto_units_parse_duration(const char *text, int64_t *ret_ms)
             return -1;
         total += v / 1000;
     } while (*text);
+    if (total > DURATION_MAX)
+        return -1;
     *ret_ms = total;
     return 0;
 }

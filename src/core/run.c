@@ -53,6 +53,16 @@ int coto_session_flush(struct coto_session *s)
     return 0;
 }
 
+/* Tells a phase and how long it took since the last one. */
+static void phase(struct coto_session *s, const char *name)
+{
+    if (!s->io->progress)
+        return;
+    int64_t now = coto_clock_us();
+    s->io->progress(s->io->progress_arg, name, now - s->phase_us);
+    s->phase_us = now;
+}
+
 static void send_simple(struct coto_session *s, enum coto_frame_type type)
 {
     size_t at = coto_frame_begin(&s->out, type, 0);
@@ -112,6 +122,7 @@ static void on_exit_frame(struct coto_session *s, const struct coto_frame *frame
     }
     s->exited = true;
     s->end_us = coto_clock_us();
+    phase(s, "= program ended");
     s->in_fd = -1;
     if (s->plan->want_artifacts)
         send_collect(s);
@@ -142,6 +153,7 @@ static void on_ready(struct coto_session *s, const struct coto_frame *frame)
     uint64_t version = coto_field_num(frame, COTO_TAG_VERSION);
 
     s->ready = true;
+    phase(s, "= coto-init is ready");
     if (version != COTO_WIRE_VERSION)
         coto_err_set(&err, COTO_ERR_INTERNAL, 0, "coto-init speaks version %llu, coto %d",
                      (unsigned long long)version, COTO_WIRE_VERSION);
@@ -179,6 +191,7 @@ static void on_frame(struct coto_session *s, const struct coto_frame *frame)
         break;
     case COTO_FRAME_STARTED:
         s->started = true;
+        phase(s, "= program started behind its inner walls");
         coto_walls_from_started(s, frame);
         break;
     case COTO_FRAME_OUT:
@@ -438,15 +451,19 @@ int coto_core_run(const struct coto_plan *plan, const struct coto_io *io,
     memcpy(ret_result->policy_hash, plan->policy_hash, sizeof plan->policy_hash);
     memcpy(ret_result->code_hash, plan->code_hash, sizeof plan->code_hash);
     coto_clock_utc(ret_result->started_at);
+    s.phase_us = coto_clock_us();
     if (coto_driver_choose(plan->isolation, &driver, err) ||
         driver->create(plan, io->progress != NULL, &s.sandbox, err))
         return -1;
     ret_result->driver = driver->name;
+    phase(&s, "= supervisor's side of the sandbox");
     begin(&s);
     loop(&s);
     coto_artifact_end(&s);
     complete(&s);
+    phase(&s, "= output drained");
     driver->destroy(s.sandbox, &ret_result->facts.usage);
+    phase(&s, "= sandbox destroyed");
     coto_verdict_decide(&ret_result->facts, ret_result);
     coto_frame_reader_fini(&s.reader);
     coto_buf_fini(&s.out);

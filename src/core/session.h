@@ -35,7 +35,7 @@ struct coto_session {
     int stage;
     bool frames; /* the program's stdio travels as frames */
     bool ready, started, exited, collecting, stream_closed, killing, finished;
-    int64_t start_us, end_us, deadline_us, kill_us;
+    int64_t phase_us, start_us, end_us, deadline_us, kill_us;
     enum coto_end_cause cause;
     struct coto_facts *facts;
     /* the artifact that is arriving */

@@ -64,11 +64,21 @@ int coto_guard_start(struct coto_guard *guard, void (*action)(const void *arg), 
 
 void coto_guard_stop(struct coto_guard *guard)
 {
-    if (guard->pid > 0) {
+    if (guard->pid > 0)
         kill(guard->pid, SIGKILL);
+    coto_guard_wait(guard);
+}
+
+void coto_guard_release(struct coto_guard *guard)
+{
+    coto_own_close(&guard->fd);
+}
+
+void coto_guard_wait(struct coto_guard *guard)
+{
+    if (guard->pid > 0)
         while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR)
             ;
-    }
     guard->pid = 0;
     coto_own_close(&guard->fd);
 }

@@ -24,3 +24,7 @@ int coto_guard_start(struct coto_guard *guard, void (*action)(const void *arg), 
                      int keep_fd, struct coto_err *err);
 /* Ends it without running the action; may be called twice. */
 void coto_guard_stop(struct coto_guard *guard);
+/* Lets the action run now, and waits until the guard is gone. In between the
+ * supervisor may do the same work side by side. */
+void coto_guard_release(struct coto_guard *guard);
+void coto_guard_wait(struct coto_guard *guard);

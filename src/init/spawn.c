@@ -221,7 +221,6 @@ static void read_back(const struct exec_spec *spec, struct child_report *report)
     report->cpu = getrlimit(RLIMIT_CPU, &rl) ? 0 : rl.rlim_max;
     report->nproc = getrlimit(RLIMIT_NPROC, &rl) ? 0 : rl.rlim_max;
     report->data = getrlimit(RLIMIT_DATA, &rl) ? 0 : rl.rlim_max;
-    coto_caps_read(&report->caps, NULL);
 }
 
 static int install_filter(const struct exec_spec *spec, struct child_report *report,
@@ -239,6 +238,19 @@ static int install_filter(const struct exec_spec *spec, struct child_report *rep
     return 0;
 }
 
+/* Where the driver has dropped them already, as natively, reading is enough. */
+static int drop_capabilities(const struct exec_spec *spec, struct child_report *report,
+                             struct coto_err *err)
+{
+    struct coto_caps *c = &report->caps;
+
+    if (coto_caps_read(c, err))
+        return -1;
+    if (((c->effective | c->permitted | c->inheritable | c->bounding | c->ambient) & ~spec->caps) == 0)
+        return 0;
+    return coto_caps_limit(spec->caps, err) ? -1 : coto_caps_read(c, err);
+}
+
 static int raise_walls(const struct exec_spec *spec, struct child_report *report,
                        struct coto_err *err)
 {
@@ -252,7 +264,7 @@ static int raise_walls(const struct exec_spec *spec, struct child_report *report
     if (spec->filter || spec->landlock_abi) {
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
             return coto_err_set(err, COTO_ERR_WALL, errno, "no_new_privs");
-        if (coto_caps_limit(spec->caps, err))
+        if (drop_capabilities(spec, report, err))
             return -1;
     }
     if (syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */))

@@ -398,6 +398,17 @@ static bool wants(const struct coto_cgroup_limits *limits, int ctl)
     }
 }
 
+/* Whether a v1 directory is made for a controller; those that share a hierarchy
+ * share the directory. */
+static bool makes(const struct coto_cgroup_host *host, const struct coto_cgroup_limits *limits,
+                  int ctl)
+{
+    bool shared = ctl == COTO_CG_CPUACCT && host->has[COTO_CG_CPU] && wants(limits, COTO_CG_CPU) &&
+                  strcmp(host->parent[COTO_CG_CPU], host->parent[ctl]) == 0;
+
+    return host->has[ctl] && wants(limits, ctl) && !shared;
+}
+
 static int make_all(const struct coto_cgroup_host *host, const struct coto_cgroup_limits *limits,
                     struct coto_cgroup *group, struct coto_err *err)
 {
@@ -406,12 +417,9 @@ static int make_all(const struct coto_cgroup_host *host, const struct coto_cgrou
             return -1;
         return make_dir(group, COTO_CG_MEMORY, host->parent[0], err);
     }
-    for (int i = 0; i < COTO_CG_COUNT; i++) {
-        bool shared = i == COTO_CG_CPUACCT && !strcmp(host->parent[COTO_CG_CPU], host->parent[i]) &&
-                      group->dir_fd[COTO_CG_CPU] >= 0;
-        if (host->has[i] && wants(limits, i) && !shared && make_dir(group, i, host->parent[i], err))
+    for (int i = 0; i < COTO_CG_COUNT; i++)
+        if (makes(host, limits, i) && make_dir(group, i, host->parent[i], err))
             return -1;
-    }
     return 0;
 }
 
@@ -436,15 +444,18 @@ int coto_cgroup_make(const struct coto_cgroup_host *host, const char *name,
     return 0;
 }
 
-int coto_cgroup_enter(const struct coto_cgroup *group, pid_t pid, struct coto_err *err)
+int coto_cgroup_join(const struct coto_cgroup_host *host, const char *name,
+                     const struct coto_cgroup_limits *limits, struct coto_err *err)
 {
-    char text[16];
-
-    snprintf(text, sizeof text, "%d", (int)pid);
-    for (int i = 0; i < COTO_CG_COUNT; i++)
-        if (group->dir_fd[i] >= 0 && coto_file_write_at(group->dir_fd[i], "cgroup.procs", text))
-            return coto_err_set(err, COTO_ERR_SYSTEM, errno, "enter cgroup %s (%s)", group->name,
+    for (int i = 0; i < COTO_CG_COUNT; i++) {
+        char path[400];
+        if (!makes(host, limits, i))
+            continue;
+        snprintf(path, sizeof path, "%s/%s/tasks", host->parent[i], name);
+        if (coto_file_write_at(AT_FDCWD, path, "0"))
+            return coto_err_set(err, COTO_ERR_SYSTEM, errno, "join cgroup %s (%s)", name,
                                 ctl_name[i]);
+    }
     return 0;
 }
 

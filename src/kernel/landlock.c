@@ -151,14 +151,15 @@ static int grant_devices(const struct apply *apply, struct coto_err *err)
 
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++) {
         struct stat st;
-        if (stat(devices[i], &st))
+        coto_auto_fd fd = open(devices[i], O_PATH | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &st))
             continue;
         /* A plain file or directory of that name is not a device. */
         bool terminals = i == sizeof devices / sizeof devices[0] - 1;
         if (!(terminals ? S_ISDIR(st.st_mode) : S_ISCHR(st.st_mode)))
             continue;
-        if (grant_path(apply, devices[i], FS_DEVICE, err))
-            return -1;
+        if (add_rule(apply, fd, st.st_mode, FS_DEVICE))
+            return fail(err, errno, "add rule for", devices[i]);
     }
     return 0;
 }

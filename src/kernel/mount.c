@@ -90,6 +90,13 @@ int coto_mount_attach(int mount_fd, int dirfd, const char *path, struct coto_err
     return 0;
 }
 
+int coto_mount_attach_own(int mount_fd, int dirfd, const char *path, struct coto_err *err)
+{
+    if (syscall(SYS_move_mount, mount_fd, "", dirfd, path, K_MOVE_F_EMPTY))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "mount on '/%s'", path);
+    return 0;
+}
+
 int coto_mount_make_private(struct coto_err *err)
 {
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))

@@ -29,6 +29,8 @@ int coto_mount_set(int mount_fd, unsigned attrs, bool recursive, struct coto_err
 /* Attaches at dirfd/path, which is resolved beneath dirfd without links; ""
  * attaches at dirfd itself. */
 int coto_mount_attach(int mount_fd, int dirfd, const char *path, struct coto_err *err);
+/* The same where the caller made every component of path itself: no check. */
+int coto_mount_attach_own(int mount_fd, int dirfd, const char *path, struct coto_err *err);
 /* Makes all mounts of this namespace private. */
 int coto_mount_make_private(struct coto_err *err);
 /* Makes root_fd (an attached mount's root) the root; the old one is gone. */

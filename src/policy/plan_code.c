@@ -25,7 +25,10 @@ struct job {
 
 const char *coto_plan_scratch(const struct coto_plan *plan)
 {
-    return plan->writable_output_only ? "/tmp" : plan->workdir;
+    /* A level without a /tmp of its own must not litter the host's. */
+    if (plan->writable_output_only && plan->isolation != COTO_ISOLATION_SUBPROCESS)
+        return "/tmp";
+    return plan->workdir;
 }
 
 int coto_plan_expand(const char *text, const struct coto_plan_names *names, struct coto_buf *out)

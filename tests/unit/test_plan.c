@@ -791,13 +791,26 @@ static void test_walls_of_subprocess(void **state)
     assert_made(room, &run_true);
     assert_true(plan->want == (COTO_WALL_BIT(TIMEOUT) | COTO_WALL_BIT(OUTPUT)));
     assert_true(plan->need == 0);
-    assert_string_equal(env_of(plan, "TMPDIR"), "/workspace");
+    assert_true(coto_str_has_prefix(plan->workdir, "/tmp/coto-"));
+    assert_string_equal(env_of(plan, "TMPDIR"), plan->workdir);
     /* "all" must not shrink to what this level has. */
     add_item(room, COTO_OPT_REQUIRE, "all");
     assert_made(room, &run_true);
     assert_true((plan->need & core()) == core());
     add_item(room, COTO_OPT_MOUNT, "%s:/data", room->path);
     assert_refused(room, &run_true, COTO_ERR_UNAVAILABLE, "has no file system of its own");
+}
+
+static void test_subprocess_builds_in_its_own_directory(void **state)
+{
+    struct room *room = *state;
+    struct coto_source_code code = {.text = "int main(void){}", .text_len = 16};
+
+    set_str(room, COTO_OPT_LANG, "c");
+    room->policy.v[COTO_OPT_ISOLATION].num = COTO_ISOLATION_SUBPROCESS;
+    room->policy.v[COTO_OPT_WRITABLE].num = COTO_WRITABLE_OUTPUT;
+    assert_made(room, &code);
+    assert_true(coto_str_has_prefix(room->plan.stages[1].argv.items[0], room->plan.workdir));
 }
 
 static void test_limits_are_copied(void **state)
@@ -905,6 +918,7 @@ int main(void)
         T(test_capabilities),
         T(test_walls),
         T(test_walls_of_subprocess),
+        T(test_subprocess_builds_in_its_own_directory),
         T(test_limits_are_copied),
         T(test_json_shows_all_but_secrets),
         T(test_nothing_leaks_on_failure),

@@ -3,7 +3,7 @@
  * The process is PID 1 of its pid namespace, has all capabilities in its own
  * user namespace and none outside. Order matters: clones of host directories
  * are taken before the uid changes (they need the caller's permissions); the
- * cgroup namespace comes after the supervisor has moved us into the cgroup;
+ * cgroup namespace comes after the cgroup was joined;
  * privilege goes last but one.
  */
 #include "drivers/native/native.h"
@@ -29,9 +29,19 @@
 #define SYS_close_range 436
 #endif
 
+struct net {
+    _Alignas(16) char stack[16384];
+    int fd; /* of the new namespace */
+    int error;
+    pid_t tid; /* 0 once the thread is gone */
+    struct coto_err err;
+};
+
 struct setup {
     struct native_child *child;
     struct native_root root;
+    struct native_go go;
+    struct net net;
 };
 
 /* When memory is out the kernel shall take the sandbox, not its neighbours; init
@@ -45,11 +55,51 @@ static int step_oom(struct setup *s, struct coto_err *err)
     return 0;
 }
 
+/* The network namespace takes a third of the whole set-up, all of it in the
+ * kernel and none of it in the way of mounts: a second thread makes it while this
+ * one goes on, and this one joins it at the end. The thread shares everything,
+ * calls nothing but system calls and ends before privilege is dropped. */
+static int net_thread(void *arg)
+{
+    struct net *net = arg;
+
+    if (syscall(SYS_unshare, CLONE_NEWNET))
+        net->error = errno;
+    else if (coto_ns_loopback_up(&net->err))
+        net->error = net->err.sys_errno;
+    else
+        net->fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/ns/net",
+                               O_RDONLY | O_CLOEXEC, 0);
+    if (net->fd < 0 && !net->error)
+        net->error = errno;
+    return 0;
+}
+
 static int step_network(struct setup *s, struct coto_err *err)
 {
-    (void)s;
-    if (unshare(CLONE_NEWNET))
-        return coto_err_set(err, COTO_ERR_WALL, errno, "net_namespace");
+    int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+                CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID;
+
+    s->net.fd = -1;
+    s->net.tid = 1;
+    if (clone(net_thread, s->net.stack + sizeof s->net.stack, flags, &s->net, NULL, NULL,
+              &s->net.tid) < 0)
+        return coto_err_set(err, COTO_ERR_LIMIT, errno, "start the network thread");
+    return 0;
+}
+
+static int step_join_network(struct setup *s, struct coto_err *err)
+{
+    pid_t tid;
+
+    /* The kernel clears tid and wakes us when the thread has ended. */
+    while ((tid = __atomic_load_n(&s->net.tid, __ATOMIC_ACQUIRE)) != 0)
+        syscall(SYS_futex, &s->net.tid, 0 /* FUTEX_WAIT */, tid, NULL, NULL, 0);
+    if (s->net.error)
+        return coto_err_set(err, COTO_ERR_WALL, s->net.error, "net_namespace");
+    if (setns(s->net.fd, CLONE_NEWNET))
+        return coto_err_set(err, COTO_ERR_WALL, errno, "net_namespace: join");
+    coto_own_close(&s->net.fd);
     return 0;
 }
 
@@ -60,18 +110,18 @@ static int step_clone_host(struct setup *s, struct coto_err *err)
 
 static int step_wait(struct setup *s, struct coto_err *err)
 {
-    char go = 0;
+    struct native_go *go = &s->go;
 
-    if (coto_fd_read_exact(s->child->stream_fd, &go, 1) || go != 'g')
+    if (coto_fd_read_exact(s->child->stream_fd, go, sizeof *go))
         return coto_err_set(err, COTO_ERR_INTERNAL, 0, "the supervisor went away");
-    return 0;
+    return go->join ? coto_cgroup_join(&go->host, go->group_name, &go->limits, err) : 0;
 }
 
 static int step_identity(struct setup *s, struct coto_err *err)
 {
     const struct coto_plan *plan = s->child->plan;
 
-    if (s->child->drop_groups && setgroups(0, NULL))
+    if (s->go.drop_groups && setgroups(0, NULL))
         return coto_err_set(err, COTO_ERR_WALL, errno, "uid: drop groups");
     if (setresgid(plan->gid, plan->gid, plan->gid) || setresuid(plan->uid, plan->uid, plan->uid))
         return coto_err_set(err, COTO_ERR_WALL, errno, "uid: become %u", (unsigned)plan->uid);
@@ -131,7 +181,7 @@ static int step_names(struct setup *s, struct coto_err *err)
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "set host name");
     if (setdomainname("(none)", 6))
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "set domain name");
-    return coto_ns_loopback_up(err);
+    return 0;
 }
 
 static int step_privilege(struct setup *s, struct coto_err *err)
@@ -166,7 +216,7 @@ static const struct {
     int (*run)(struct setup *, struct coto_err *);
 } steps[] = {
     {"first in line when memory is out", step_oom},
-    {"network namespace", step_network},
+    {"start making the network namespace", step_network},
     {"clone host directories", step_clone_host},
     {"wait for id maps and cgroup", step_wait},
     {"become the sandbox's uid", step_identity},
@@ -177,8 +227,9 @@ static const struct {
     {"workspace and /tmp", step_work},
     {"/etc", step_etc},
     {"policy's mounts", step_mounts},
+    {"join the network namespace", step_join_network},
     {"pivot_root", step_enter},
-    {"host name and loopback", step_names},
+    {"host name", step_names},
     {"drop privilege", step_privilege},
     {"arrange descriptors", step_descriptors},
 };

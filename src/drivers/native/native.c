@@ -10,10 +10,10 @@
  *          |               root, drops everything, executes coto-init (PID 1)
  *          +- program      uid of the sandbox, no capabilities, seccomp, Landlock
  *
- * Parent and child work side by side: while the child makes the network namespace
- * (the slowest single step) and clones host directories, the parent writes the id
- * maps, makes the cgroup and moves the child into it, then sends one byte: 'g'.
- * No user code exists before that. On cgroup v2 the child is born in its group.
+ * Parent and child work side by side: while the child clones host directories, and
+ * a thread of it makes the network namespace (the slowest single step), the parent
+ * writes the id maps and makes the cgroup, then sends struct native_go. On cgroup v2
+ * the child is born in its group. No user code exists before all of that is done.
  *
  * A kill -9 of the supervisor ends everything: init sees the stream end and gets
  * the parent-death signal; with it dies the pid namespace, and with that the
@@ -121,6 +121,25 @@ static int check_needed(const struct native *n, struct coto_err *err)
     return 0;
 }
 
+static void find_cgroup(struct native *n)
+{
+    const struct coto_plan *plan = n->plan;
+    struct stat st;
+
+    coto_cgroup_find(&n->cgroup_host);
+    n->limits = (struct coto_cgroup_limits){
+        .memory_bytes = plan->memory_bytes,
+        .swap_bytes = plan->swap_bytes,
+        .cpus_milli = plan->cpus_milli,
+        .pids = plan->pids == COTO_UNIT_NONE ? plan->pids : plan->pids + 1, /* and init */
+        .iops = plan->iops,
+    };
+    if (plan->iops != COTO_UNIT_NONE &&
+        stat(plan->rootfs.source ? plan->rootfs.source : "/usr", &st) == 0)
+        n->limits.disk = st.st_dev;
+    snprintf(n->group_name, sizeof n->group_name, "coto-%d-%.8s", (int)getpid(), plan->id);
+}
+
 static void guard_action(const void *arg)
 {
     const struct native *n = arg;
@@ -131,25 +150,12 @@ static void guard_action(const void *arg)
 /* The guard first: from the moment the directory exists somebody removes it. */
 static int make_cgroup(struct native *n, struct coto_err *err)
 {
-    const struct coto_plan *plan = n->plan;
-    struct coto_cgroup_limits limits = {
-        .memory_bytes = plan->memory_bytes,
-        .swap_bytes = plan->swap_bytes,
-        .cpus_milli = plan->cpus_milli,
-        .pids = plan->pids == COTO_UNIT_NONE ? plan->pids : plan->pids + 1, /* and init */
-        .iops = plan->iops,
-    };
-    struct stat st;
-
     if (n->cgroup_host.version == 0)
         return 0;
-    if (plan->iops != COTO_UNIT_NONE && stat(plan->rootfs.source ? plan->rootfs.source : "/usr", &st) == 0)
-        limits.disk = st.st_dev;
-    snprintf(n->group_name, sizeof n->group_name, "coto-%d-%.8s", (int)getpid(), plan->id);
     if (coto_guard_start(&n->guard, guard_action, n, -1, err))
         return -1;
     struct coto_err why = {0};
-    if (coto_cgroup_make(&n->cgroup_host, n->group_name, &limits, &n->group, &n->applied, &why)) {
+    if (coto_cgroup_make(&n->cgroup_host, n->group_name, &n->limits, &n->group, &n->applied, &why)) {
         /* Visible, but not ours to use: as good as none, and said so. */
         snprintf(n->cgroup_host.why, sizeof n->cgroup_host.why, "%.199s", why.text);
         n->cgroup_host.version = 0;
@@ -258,11 +264,12 @@ static int explain_clone(int saved, struct coto_err *err)
 static int clone_child(struct native *n, struct native_child *child, struct coto_err *err)
 {
     uint64_t flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
-    bool is_v2 = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0;
 
-    /* v2: born in its group. v1: moved in while it works on its own. */
+    /* v2: born in its group. v1: joins it later, and nothing is made or looked
+     * up here that could be done while the child is at work. */
+    bool is_v2 = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0;
     if (is_v2) {
-        coto_cgroup_find(&n->cgroup_host);
+        find_cgroup(n);
         if (make_cgroup(n, err))
             return -1;
     }
@@ -273,11 +280,12 @@ static int clone_child(struct native *n, struct native_child *child, struct coto
         n->pid = 0;
         return explain_clone(errno, err);
     }
-    if (coto_idmap_write(&n->map, n->pid, n->plan->uid, n->plan->gid, err))
+    if (coto_idmap_choose(n->plan->idmap, &n->map, err) ||
+        coto_idmap_write(&n->map, n->pid, n->plan->uid, n->plan->gid, err))
         return -1;
     if (!is_v2) {
-        coto_cgroup_find(&n->cgroup_host);
-        if (make_cgroup(n, err) || (n->has_group && coto_cgroup_enter(&n->group, n->pid, err)))
+        find_cgroup(n);
+        if (make_cgroup(n, err))
             return -1;
     }
     say_identity(n);
@@ -297,6 +305,19 @@ static void close_child_side(struct native_child *child, const struct coto_plan 
     child->mount_fds = NULL;
 }
 
+static int send_go(struct native *n, struct coto_err *err)
+{
+    struct native_go go = {.join = n->has_group && n->group.version == 1,
+                           .drop_groups = n->map.kind != COTO_MAP_SINGLE,
+                           .host = n->cgroup_host,
+                           .limits = n->limits};
+
+    memcpy(go.group_name, n->group_name, sizeof go.group_name);
+    if (coto_fd_write_all(n->base.stream_fd, &go, sizeof go))
+        return coto_err_set(err, COTO_ERR_INTERNAL, errno, "start the sandbox");
+    return 0;
+}
+
 static int create_parts(struct native *n, struct native_child *child, struct coto_err *err)
 {
     n->base.landlock_abi = (uint64_t)coto_landlock_abi();
@@ -309,14 +330,13 @@ static int create_parts(struct native *n, struct native_child *child, struct cot
                  "this kernel has no Landlock, or it is not in its lsm= list");
     }
     child->init_fd = coto_initbin_open(err);
-    if (child->init_fd < 0 || coto_idmap_choose(n->plan->idmap, &n->map, err))
+    if (child->init_fd < 0)
         return -1;
-    child->drop_groups = n->map.kind != COTO_MAP_SINGLE;
     clone_mounts(n->plan, child);
     if (make_stream(n, child, err) || clone_child(n, child, err))
         return -1;
-    if (coto_fd_write_all(n->base.stream_fd, "g", 1))
-        return coto_err_set(err, COTO_ERR_INTERNAL, errno, "start the sandbox");
+    if (send_go(n, err))
+        return -1;
     n->base.alive_fd = n->pidfd;
     coto_fd_set_nonblock(n->base.stream_fd, 1);
     return 0;
@@ -464,21 +484,26 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
         return;
     if (n->pid > 0) {
         native_kill(sandbox);
+        /* The account is read while init is dying: what it measures is dead. */
+        if (ret_usage)
+            native_usage(sandbox, ret_usage);
         /* Returns when the last process of the pid namespace is gone. */
         while (wait4(n->pid, &status, 0, &ru) < 0 && errno == EINTR)
             ;
         n->pid = 0;
+        if (ret_usage) {
+            usage_of_children(&ru, ret_usage);
+            ret_usage->init_signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+        }
     }
-    if (ret_usage) {
-        native_usage(sandbox, ret_usage);
-        usage_of_children(&ru, ret_usage);
-        ret_usage->init_signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    }
+    /* The guard starts removing too, so that there is no moment in which a killed
+     * supervisor would leave something; then it is gone. */
+    coto_guard_release(&n->guard);
     if (n->has_group) {
         coto_cgroup_remove(&n->group);
         n->has_group = false;
     }
-    coto_guard_stop(&n->guard);
+    coto_guard_wait(&n->guard);
     coto_own_close(&n->pidfd);
     coto_own_close(&n->base.stream_fd);
     for (int i = 0; i < 3; i++)

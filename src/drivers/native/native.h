@@ -24,10 +24,20 @@ struct native {
     struct coto_idmap map;
     struct coto_cgroup_host cgroup_host;
     struct coto_cgroup group;
+    struct coto_cgroup_limits limits;
     bool has_group;
     struct coto_cgroup_applied applied;
     char group_name[64];
     struct coto_guard guard; /* removes the cgroup if we are killed */
+};
+
+/* What the parent tells the set-up child once id maps and cgroup are there. */
+struct native_go {
+    bool join;        /* a v1 cgroup is to be joined */
+    bool drop_groups; /* setgroups is possible in this user namespace */
+    struct coto_cgroup_host host;
+    struct coto_cgroup_limits limits;
+    char group_name[64];
 };
 
 /* What the set-up child gets from its parent by fork. */
@@ -38,7 +48,6 @@ struct native_child {
     int init_fd;       /* the coto-init binary */
     int *mount_fds;    /* detached clones made by a privileged parent, or NULL */
     int rootfs_fd;     /* likewise for --rootfs; -1: the child clones it */
-    bool drop_groups;  /* setgroups is possible in this user namespace */
     bool verbose;
 };
 

@@ -33,28 +33,23 @@
 static int add_top(struct native_root *root, int dirfd, const char *name, struct coto_err *err)
 {
     int max = (int)(sizeof root->top / sizeof root->top[0]);
-    struct stat st;
 
     if (root->top_count == max)
         return coto_err_set(err, COTO_ERR_UNAVAILABLE, 0,
                             "root file system has more than %d top-level entries", max);
     int i = root->top_count;
     root->top[i].mount_fd = -1;
-    int fd = coto_mount_clone(dirfd, name, true, err);
-    if (fd < 0 && errno == ENOENT)
-        return 0;
-    if (fd < 0 || fstat(fd, &st))
-        return coto_err_wrap(err, "show '%s' in the sandbox", name);
-    if (S_ISLNK(st.st_mode)) {
-        ssize_t n = readlinkat(fd, "", root->top[i].link, sizeof root->top[i].link - 1);
-        close(fd);
-        if (n < 0)
-            return coto_err_set(err, COTO_ERR_SYSTEM, errno, "read link '%s'", name);
+    /* Links are looked for first: a clone that is not used costs an RCU grace
+     * period when it is closed. */
+    ssize_t n = readlinkat(dirfd, name, root->top[i].link, sizeof root->top[i].link - 1);
+    if (n >= 0) {
         root->top[i].link[n] = '\0';
+    } else if (errno == ENOENT) {
+        return 0;
     } else {
-        root->top[i].mount_fd = fd;
-        if (coto_mount_set(fd, RO, true, err))
-            return coto_err_wrap(err, "make '%s' read-only", name);
+        int fd = root->top[i].mount_fd = coto_mount_clone(dirfd, name, true, err);
+        if (fd < 0 || coto_mount_set(fd, RO, true, err))
+            return coto_err_wrap(err, "show '%s' in the sandbox", name);
     }
     snprintf(root->names[i], sizeof root->names[i], "%s", *name == '/' ? name + 1 : name);
     root->top[i].name = root->names[i];
@@ -165,6 +160,8 @@ static int new_tmpfs(int64_t bytes, int64_t inodes, const char *mode, unsigned a
 
 static int make_dir(const struct native_root *root, const char *path, struct coto_err *err)
 {
+    if (mkdirat(root->fd, path, 0755) == 0 || errno == EEXIST)
+        return 0;
     if (coto_path_make_parents(root->fd, path, 0755) ||
         (mkdirat(root->fd, path, 0755) && errno != EEXIST)) {
         if (errno == EROFS) {
@@ -217,7 +214,7 @@ int native_root_make(struct native_root *root, struct coto_err *err)
             return coto_err_set(err, COTO_ERR_SYSTEM, errno, "look at '/%s'", name);
         if (S_ISDIR(st.st_mode) ? make_dir(root, name, err) : make_file(root, name, "", err))
             return -1;
-        if (coto_mount_attach(root->top[i].mount_fd, root->fd, name, err))
+        if (coto_mount_attach_own(root->top[i].mount_fd, root->fd, name, err))
             return -1;
         coto_own_close(&root->top[i].mount_fd);
     }
@@ -251,22 +248,19 @@ int native_root_mounts(struct native_root *root, struct coto_err *err)
 
 static int mask(const struct native_root *root, const char *path, struct coto_err *err)
 {
-    coto_auto_fd clone = -1;
-
-    if (faccessat(root->fd, path, F_OK, AT_SYMLINK_NOFOLLOW))
+    if (faccessat(root->fd, path, F_OK, 0))
         return 0; /* this kernel has no such file */
-    clone = coto_mount_clone(root->fd, ".masked", false, err);
-    return clone < 0 ? -1 : coto_mount_attach(clone, root->fd, path, err);
+    coto_auto_fd clone = coto_mount_clone(root->fd, ".masked", false, err);
+    return clone < 0 ? -1 : coto_mount_attach_own(clone, root->fd, path, err);
 }
 
 int native_root_proc(struct native_root *root, struct coto_err *err)
 {
-    /* Told to nobody: kernel addresses and timers, host interrupts and keys,
-     * the message buffer. What only root may open is masked too, in case a
-     * policy adds capabilities. */
-    static const char *const masked[] = {"proc/kcore",      "proc/keys",         "proc/key-users",
-                                         "proc/timer_list", "proc/kallsyms",     "proc/kmsg",
-                                         "proc/interrupts", "proc/sysrq-trigger", "proc/diskstats"};
+    /* What every uid could read and no sandbox should: keys, kernel addresses,
+     * timers and interrupts of the host. What only the host's root may open needs
+     * no mask: no capability that a policy can add back reaches it. */
+    static const char *const masked[] = {"proc/kcore",      "proc/keys",     "proc/key-users",
+                                         "proc/timer_list", "proc/kallsyms", "proc/interrupts"};
     coto_auto_fd proc = coto_mount_new("proc", NULL, RO | COTO_ATTR_NOEXEC, err);
 
     if (proc < 0) {
@@ -274,7 +268,7 @@ int native_root_proc(struct native_root *root, struct coto_err *err)
         return coto_err_remedy(err, "inside a container, start it with an unmasked /proc (docker "
                                     "run --security-opt systempaths=unconfined)");
     }
-    if (make_dir(root, "proc", err) || coto_mount_attach(proc, root->fd, "proc", err))
+    if (make_dir(root, "proc", err) || coto_mount_attach_own(proc, root->fd, "proc", err))
         return -1;
     if (make_file(root, ".masked", "", err) || fchmodat(root->fd, ".masked", 0, 0))
         return -1;
@@ -302,16 +296,17 @@ static int show_device(const struct native_root *root, const char *name, struct 
     if (make_file(root, inside, "", err) ||
         coto_mount_set(fd, COTO_ATTR_NOSUID | COTO_ATTR_NOEXEC, false, err))
         return -1;
-    return coto_mount_attach(fd, root->fd, inside, err);
+    return coto_mount_attach_own(fd, root->fd, inside, err);
 }
 
 int native_root_dev(struct native_root *root, struct coto_err *err)
 {
-    static const char *const devices[] = {"null", "zero", "full", "random", "urandom"};
+    static const char *const devices[] = {"null", "zero", "full", "urandom"};
     static const char *const links[][2] = {{"/proc/self/fd", "dev/fd"},
                                            {"/proc/self/fd/0", "dev/stdin"},
                                            {"/proc/self/fd/1", "dev/stdout"},
                                            {"/proc/self/fd/2", "dev/stderr"},
+                                           {"urandom", "dev/random"}, /* one generator behind both */
                                            {"pts/ptmx", "dev/ptmx"}};
     static const struct coto_mount_option pts[] = {
         {"newinstance", NULL}, {"ptmxmode", "0666"}, {"mode", "0620"}, {NULL, NULL}};
@@ -325,7 +320,7 @@ int native_root_dev(struct native_root *root, struct coto_err *err)
         if (symlinkat(links[i][0], root->fd, links[i][1]))
             return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '/%s'", links[i][1]);
     coto_auto_fd fd = coto_mount_new("devpts", pts, COTO_ATTR_NOSUID | COTO_ATTR_NOEXEC, err);
-    if (fd < 0 || make_dir(root, "dev/pts", err) || coto_mount_attach(fd, root->fd, "dev/pts", err))
+    if (fd < 0 || make_dir(root, "dev/pts", err) || coto_mount_attach_own(fd, root->fd, "dev/pts", err))
         return -1;
     return attach_tmpfs(root, "dev/shm", root->child->plan->tmp_bytes, err);
 }
@@ -369,28 +364,25 @@ int native_root_work(struct native_root *root, struct coto_err *err)
 static int show_etc(const struct native_root *root, const char *name, struct coto_err *err)
 {
     char host[64];
+    char link[256];
     struct stat st;
 
     snprintf(host, sizeof host, "/etc/%s", name);
-    coto_auto_fd fd = coto_mount_clone(AT_FDCWD, host, true, err);
-    if (fd < 0)
-        return errno == ENOENT || errno == EACCES ? 0 : -1;
-    if (fstat(fd, &st))
-        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "look at '%s'", host);
-    if (S_ISLNK(st.st_mode)) {
-        char to[256];
-        ssize_t n = readlinkat(fd, "", to, sizeof to - 1);
-        if (n < 0)
-            return coto_err_set(err, COTO_ERR_SYSTEM, errno, "read link '%s'", host);
-        to[n] = '\0';
-        return symlinkat(to, root->fd, host + 1) ? coto_err_set(err, COTO_ERR_SYSTEM, errno,
-                                                                "make link '%s'", host)
-                                                 : 0;
+    ssize_t n = readlink(host, link, sizeof link - 1);
+    if (n >= 0) {
+        link[n] = '\0';
+        return symlinkat(link, root->fd, host + 1)
+                   ? coto_err_set(err, COTO_ERR_SYSTEM, errno, "make link '%s'", host)
+                   : 0;
     }
-    if ((S_ISDIR(st.st_mode) ? make_dir(root, host + 1, err) : make_file(root, host + 1, "", err)) ||
-        coto_mount_set(fd, RO, true, err))
+    if (errno == ENOENT || errno == EACCES)
+        return 0;
+    coto_auto_fd fd = coto_mount_clone(AT_FDCWD, host, true, err);
+    if (fd < 0 || fstat(fd, &st) || coto_mount_set(fd, RO, true, err))
+        return coto_err_wrap(err, "show '%s'", host);
+    if (S_ISDIR(st.st_mode) ? make_dir(root, host + 1, err) : make_file(root, host + 1, "", err))
         return -1;
-    return coto_mount_attach(fd, root->fd, host + 1, err);
+    return coto_mount_attach_own(fd, root->fd, host + 1, err);
 }
 
 static int fresh_etc(const struct native_root *root, struct coto_err *err)
@@ -429,10 +421,9 @@ int native_root_etc(struct native_root *root, struct coto_err *err)
      * certificates (never private keys), and language run-times that keep a
      * part of themselves here. */
     static const char *const shown[] = {
-        "ld.so.cache",      "alternatives",    "ssl/certs", "ssl/openssl.cnf", "localtime",
-        "java-17-openjdk",  "java-11-openjdk", "java-21-openjdk", "php",       "perl",
-        "python3.11",       "fonts",           "ImageMagick-6", "mime.types",  "matplotlibrc",
-        "services",         "protocols",       "gprofng.rc", "magic",
+        "ld.so.cache", "alternatives",    "ssl/certs",       "ssl/openssl.cnf", "localtime",
+        "php",         "java-17-openjdk", "java-11-openjdk", "java-21-openjdk", "fonts",
+        "services",
     };
 
     if (root->child->plan->rootfs.source)
