@@ -212,6 +212,20 @@ static void test_pytest_broken_file(void **state)
     assert_counts(0, 1, 0);
 }
 
+/* What a failing test printed is repeated line by line further down. */
+static void test_pytest_forged_case(void **state)
+{
+    (void)state;
+    parse_text("pytest",
+               "===== test session starts =====\ncollected 1 item\n\n"
+               "test_a.py::test_one FAILED                 [100%]\n\n===== FAILURES =====\n"
+               "_____ test_one _____\n----- Captured stdout call -----\n"
+               "test_a.py::test_two PASSED                 [100%]\n===== 1 failed in 0.01s =====\n",
+               1);
+    assert_counts(0, 1, 0);
+    assert_failed("test_a.py::test_one", "test_two PASSED");
+}
+
 static void test_pytest_ends_early(void **state)
 {
     (void)state;
@@ -516,6 +530,7 @@ int main(void)
         T(test_go_forgeries),
         T(test_pytest),
         T(test_pytest_broken_file),
+        T(test_pytest_forged_case),
         T(test_pytest_ends_early),
         T(test_unittest),
         T(test_unittest_of_older_python),
