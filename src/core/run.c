@@ -116,8 +116,10 @@ static void on_exit_frame(struct coto_session *s, const struct coto_frame *frame
     if (s->facts->wait_status == 0 && s->cause == COTO_END_SELF &&
         s->stage + 1 < s->plan->stage_count) {
         s->facts->exited = false;
-        if (coto_exec_send(s, s->stage + 1) == 0)
+        if (coto_exec_send(s, s->stage + 1) == 0) {
+            coto_stdin_begin(s);
             coto_session_flush(s);
+        }
         return;
     }
     s->exited = true;
@@ -338,7 +340,7 @@ static void watch(struct coto_session *s, struct pollfd *pfd)
     watch_pump(pfd, &s->pumps[1], P_ERR, P_ERR_TO);
     if (s->in_fd >= 0 && s->in_wait_room)
         pfd[P_IN_TO] = (struct pollfd){.fd = s->sandbox->stdio_fd[0], .events = POLLOUT};
-    else if (s->in_fd >= 0 && (!s->frames || s->in_credit > 0) && s->started)
+    else if (s->in_fd >= 0 && s->started && coto_stdin_is_wanted(s))
         pfd[P_IN] = (struct pollfd){.fd = s->in_fd, .events = POLLIN};
 }
 
@@ -418,10 +420,7 @@ static void begin(struct coto_session *s)
     start_clock(s); /* a set-up that hangs must end too */
     if (coto_copyin(s) || coto_exec_send(s, 0))
         return;
-    if (s->in_fd < 0 && s->frames) {
-        size_t at = coto_frame_begin(&s->out, COTO_FRAME_STDIN, 1);
-        coto_frame_end(&s->out, at);
-    }
+    coto_stdin_begin(s);
     start_clock(s);
     coto_session_flush(s);
 }

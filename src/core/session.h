@@ -59,6 +59,8 @@ void coto_pump_run(struct coto_session *s, struct coto_pump *pump);  /* from_fd 
 void coto_pump_write(struct coto_pump *pump);                        /* to_fd is ready */
 void coto_pump_take(struct coto_session *s, struct coto_pump *pump, const void *data, size_t len);
 bool coto_pump_done(const struct coto_pump *pump);
+void coto_stdin_begin(struct coto_session *s); /* a stage was started */
+bool coto_stdin_is_wanted(const struct coto_session *s);
 void coto_stdin_run(struct coto_session *s);
 
 /* exec.c */

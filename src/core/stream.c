@@ -172,17 +172,40 @@ void coto_pump_run(struct coto_session *s, struct coto_pump *pump)
 
 /* ---- stdin ---- */
 
+static bool is_last_stage(const struct coto_session *s)
+{
+    return s->stage + 1 == s->plan->stage_count;
+}
+
+static void send_stdin_end(struct coto_session *s)
+{
+    size_t at = coto_frame_begin(&s->out, COTO_FRAME_STDIN, (unsigned)s->stage + 1);
+
+    coto_frame_end(&s->out, at);
+}
+
+/* Frames are addressed to one process: a build that was sent stdin would take it
+ * to its grave, so only the last stage gets it. */
+void coto_stdin_begin(struct coto_session *s)
+{
+    if (s->frames && (s->in_fd < 0 || !is_last_stage(s)))
+        send_stdin_end(s);
+}
+
+bool coto_stdin_is_wanted(const struct coto_session *s)
+{
+    return !s->frames || (s->in_credit > 0 && is_last_stage(s));
+}
+
 static void stdin_ended(struct coto_session *s)
 {
     s->in_fd = -1;
     if (s->in_pending.len > 0)
         return;
-    if (s->sandbox->stdio_fd[0] >= 0) {
+    if (s->sandbox->stdio_fd[0] >= 0)
         coto_own_close(&s->sandbox->stdio_fd[0]);
-    } else if (!s->stream_closed) {
-        size_t at = coto_frame_begin(&s->out, COTO_FRAME_STDIN, (unsigned)s->stage + 1);
-        coto_frame_end(&s->out, at);
-    }
+    else if (!s->stream_closed)
+        send_stdin_end(s);
 }
 
 static void stdin_frame(struct coto_session *s)
