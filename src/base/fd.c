@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -116,6 +117,59 @@ int coto_fd_set_nonblock(int fd, int on)
     if (flags < 0)
         return -1;
     return fcntl(fd, F_SETFL, on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
+}
+
+#define SEND_MAX 8
+
+int coto_fd_send(int socket, char byte, const int *fds, int count)
+{
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(SEND_MAX * sizeof(int))] = {0};
+    struct iovec iov = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    ssize_t n;
+
+    if (count < 0 || count > SEND_MAX) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (count > 0) {
+        msg.msg_control = control;
+        msg.msg_controllen = (socklen_t)CMSG_SPACE((size_t)count * sizeof(int));
+        struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = (socklen_t)CMSG_LEN((size_t)count * sizeof(int));
+        memcpy(CMSG_DATA(head), fds, (size_t)count * sizeof(int));
+    }
+    do
+        n = sendmsg(socket, &msg, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n == 1 ? 0 : -1;
+}
+
+int coto_fd_receive(int socket, char *ret_byte, int *fds, int max)
+{
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(SEND_MAX * sizeof(int))];
+    struct iovec iov = {.iov_base = ret_byte, .iov_len = 1};
+    struct msghdr msg = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    ssize_t n;
+
+    do
+        n = recvmsg(socket, &msg, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    if (n == 0)
+        errno = EPIPE;
+    if (n != 1)
+        return -1;
+    struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
+    if (!head || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
+        return 0;
+    int count = (int)((head->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+    if (count > max)
+        count = max;
+    memcpy(fds, CMSG_DATA(head), (size_t)count * sizeof(int));
+    return count;
 }
 
 /* Kernel ABI, spelled here because the C library's headers may be older. */

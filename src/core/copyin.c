@@ -62,7 +62,8 @@ static int put_fd(struct coto_session *s, int fd, const char *target, unsigned m
         size_t at = coto_frame_begin(&s->out, first ? COTO_FRAME_PUT : COTO_FRAME_PUT_DATA, 0);
         if (first) {
             add_path(s, target);
-            coto_frame_add_num(&s->out, COTO_TAG_MODE, mode & 0755);
+            /* Its owner can always read and replace it; set-id bits never come along. */
+            coto_frame_add_num(&s->out, COTO_TAG_MODE, (mode & 0755) | 0600);
         }
         coto_frame_add(&s->out, COTO_TAG_DATA, chunk, (size_t)n);
         coto_frame_add_num(&s->out, COTO_TAG_MORE, n > 0);

@@ -111,6 +111,8 @@ static void on_exit_frame(struct coto_session *s, const struct coto_frame *frame
     s->facts->wait_status = (int)coto_field_num(frame, COTO_TAG_STATUS);
     s->facts->disk_full = coto_field_num(frame, COTO_TAG_DISK_FULL);
     s->facts->stage = s->stage;
+    s->init_user_us = (int64_t)coto_field_num(frame, COTO_TAG_CPU_USER_US);
+    s->init_system_us = (int64_t)coto_field_num(frame, COTO_TAG_CPU_SYSTEM_US);
     if (coto_field_num(frame, COTO_TAG_TIMED_OUT) && s->cause == COTO_END_SELF)
         s->cause = COTO_END_WALL_TIME;
     if (s->facts->wait_status == 0 && s->cause == COTO_END_SELF &&
@@ -128,6 +130,8 @@ static void on_exit_frame(struct coto_session *s, const struct coto_frame *frame
     s->in_fd = -1;
     if (s->plan->want_artifacts)
         send_collect(s);
+    else if (s->stage + 1 == s->plan->stage_count)
+        s->finished = true; /* init exits by itself: BYE_ON_EXIT */
     else
         finish(s);
 }
@@ -433,6 +437,7 @@ static void complete(struct coto_session *s)
         s->end_us = coto_clock_us();
     r->duration_us = s->end_us - s->start_us;
     r->facts.cause = s->cause;
+    r->facts.cpu_limited = s->plan->cpu_time_ms != COTO_UNIT_NONE;
     memcpy(r->walls, s->sandbox->walls, sizeof r->walls);
     r->stage = s->plan->stages[s->stage].name;
 }
@@ -463,6 +468,10 @@ int coto_core_run(const struct coto_plan *plan, const struct coto_io *io,
     phase(&s, "= output drained");
     driver->destroy(s.sandbox, &ret_result->facts.usage);
     phase(&s, "= sandbox destroyed");
+    if (s.init_user_us || s.init_system_us) {
+        ret_result->facts.usage.cpu_user_us = s.init_user_us;
+        ret_result->facts.usage.cpu_system_us = s.init_system_us;
+    }
     coto_verdict_decide(&ret_result->facts, ret_result);
     coto_frame_reader_fini(&s.reader);
     coto_buf_fini(&s.out);

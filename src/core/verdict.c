@@ -34,7 +34,7 @@ static struct outcome decide(const struct coto_facts *f)
         return (struct outcome){COTO_VERDICT_OOM, "memory"};
     if (!f->exited)
         return (struct outcome){COTO_VERDICT_LOST, NULL};
-    if (signo == SIGXCPU)
+    if (signo == SIGXCPU && f->cpu_limited)
         return (struct outcome){COTO_VERDICT_TIMEOUT, "cpu-time"};
     if (signo == SIGSYS)
         return (struct outcome){COTO_VERDICT_DENIED, "seccomp"};

@@ -1,9 +1,7 @@
 #include "drivers/guard.h"
 
-#include "base/own.h"
-
 #include <errno.h>
-#include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -14,71 +12,54 @@
 #define SYS_close_range 436
 #endif
 
-static _Noreturn void guard_main(void (*action)(const void *), const void *arg, int pipe_fd,
-                                 int keep_fd)
-{
-    sigset_t all;
-    char byte;
+struct start {
+    void (*action)(const void *);
+    const void *arg;
+    pid_t parent;
+};
 
-    /* Not in the terminal's group: Ctrl-C is for the supervisor. */
+static int guard_main(void *arg)
+{
+    const struct start *start = arg;
+    sigset_t wake;
+
+    /* All signals wait, so that Ctrl-C for the supervisor's group is not ours. While
+     * it lives nothing here may touch memory it uses: system calls only. */
+    sigfillset(&wake);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &wake, NULL, 8);
+    syscall(SYS_prctl, PR_SET_NAME, "coto-guard", 0, 0, 0);
+    syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGUSR1, 0, 0, 0);
+    sigemptyset(&wake);
+    sigaddset(&wake, SIGUSR1);
+    while (syscall(SYS_getppid) == start->parent)
+        syscall(SYS_rt_sigtimedwait, &wake, NULL, NULL, 8);
     setsid();
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, NULL);
-    prctl(PR_SET_NAME, "coto-guard");
-    /* The caller's pipes must not stay open because of us. */
-    int lifted = fcntl(pipe_fd, F_DUPFD, 16);
-    if (keep_fd >= 0)
-        dup2(keep_fd, 3);
-    dup2(lifted, 0);
-    syscall(SYS_close_range, keep_fd >= 0 ? 4u : 1u, ~0u, 0u);
-    if (keep_fd >= 0)
-        syscall(SYS_close_range, 1u, 2u, 0u);
-    ssize_t n;
-    do
-        n = read(0, &byte, 1);
-    while (n < 0 && errno == EINTR);
-    action(arg);
+    syscall(SYS_close_range, 0u, ~0u, 0u);
+    start->action(start->arg);
     _exit(0);
 }
 
 int coto_guard_start(struct coto_guard *guard, void (*action)(const void *arg), const void *arg,
-                     int keep_fd, struct coto_err *err)
+                     struct coto_err *err)
 {
-    int fds[2];
+    static _Alignas(16) char stack[64 * 1024];
+    static struct start start;
 
-    if (pipe2(fds, O_CLOEXEC))
-        return coto_err_set(err, COTO_ERR_LIMIT, errno, "start the guard");
-    guard->pid = fork();
-    if (guard->pid == 0)
-        guard_main(action, arg, fds[0], keep_fd);
-    int saved = errno;
-    close(fds[0]);
-    guard->fd = fds[1];
-    if (guard->pid < 0) {
-        guard->pid = 0;
-        coto_own_close(&guard->fd);
-        return coto_err_set(err, COTO_ERR_LIMIT, saved, "start the guard");
-    }
-    return 0;
+    start = (struct start){action, arg, getpid()};
+    guard->pid = clone(guard_main, stack + sizeof stack,
+                       CLONE_VM | CLONE_FILES | CLONE_FS | SIGCHLD, &start);
+    if (guard->pid > 0)
+        return 0;
+    guard->pid = 0;
+    return coto_err_set(err, COTO_ERR_LIMIT, errno, "start the guard");
 }
 
 void coto_guard_stop(struct coto_guard *guard)
 {
-    if (guard->pid > 0)
+    if (guard->pid > 0) {
         kill(guard->pid, SIGKILL);
-    coto_guard_wait(guard);
-}
-
-void coto_guard_release(struct coto_guard *guard)
-{
-    coto_own_close(&guard->fd);
-}
-
-void coto_guard_wait(struct coto_guard *guard)
-{
-    if (guard->pid > 0)
         while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR)
             ;
+    }
     guard->pid = 0;
-    coto_own_close(&guard->fd);
 }

@@ -6,10 +6,10 @@
  * stdin, stdout, stderr as its own where these are pipes. It makes itself
  * undumpable, says READY and then only answers frames (wire/frame.h) and reaps.
  *
- * A program is started by EXEC: fork, new session, limits, uid, capabilities,
- * no_new_privs, Landlock, seccomp, execve, in that order, because each step may
- * take away what an earlier one needs. The child reports what the kernel says
- * about it (not what was asked) through a close-on-exec pipe just before execve.
+ * A program is started by EXEC: a child, new session, limits, uid, no_new_privs,
+ * capabilities, Landlock, seccomp, execve, in that order, because each step may take
+ * away what an earlier one needs. The child notes what the kernel says about it
+ * (not what was asked) just before execve; that is the STARTED frame.
  *
  * When the stream ends, for whatever reason, it kills everything and exits: a
  * sandbox never outlives its supervisor.
@@ -34,6 +34,7 @@ struct init_proc {
     unsigned id; /* the host's number; 0: slot is free */
     pid_t pid;
     bool kill_on_exit;
+    bool bye_on_exit;
     bool timed_out;
     int64_t deadline_us; /* 0: none */
     int fd[3];           /* frame mode: our ends; -1 otherwise */

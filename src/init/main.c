@@ -146,8 +146,10 @@ static void send_exit(struct init *init, struct init_proc *proc, int status,
     coto_frame_add_num(&init->out, COTO_TAG_DISK_FULL, full);
     coto_frame_add_num(&init->out, COTO_TAG_TIMED_OUT, proc->timed_out);
     coto_frame_end(&init->out, at);
+    bool bye = proc->bye_on_exit;
     free_proc(proc);
     init_send(init);
+    init->bye = init->bye || bye;
 }
 
 /* Kills and reaps until no child is left; usage of all of them lands in

@@ -12,6 +12,7 @@
 #include <grp.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ struct exec_spec {
     struct coto_strv argv, env, writable, full_paths;
     char *cwd;
     uint64_t uid, gid, caps;
-    bool has_uid, frames, noexec, kill_on_exit;
+    bool has_uid, frames, noexec, kill_on_exit, bye_on_exit;
     uint64_t umask_bits, timeout_ms, landlock_abi;
     struct {
         int resource;
@@ -43,7 +44,7 @@ struct exec_spec {
     unsigned short filter_len;
 };
 
-/* What the child reads back just before execve, and how a failure comes home. */
+/* What the child reads back just before execve, or what failed. */
 struct child_report {
     struct coto_err err; /* kind 0: the facts below are valid */
     uint64_t uid, gid, groups, nnp, seccomp, landlock, root_ro, fds_closed;
@@ -147,6 +148,9 @@ static int take_field(struct exec_spec *spec, const struct coto_field *field)
         return 0;
     case COTO_TAG_KILL_ON_EXIT:
         spec->kill_on_exit = num != 0;
+        return 0;
+    case COTO_TAG_BYE_ON_EXIT:
+        spec->bye_on_exit = num != 0;
         return 0;
     default:
         return 0;
@@ -319,19 +323,23 @@ static void exec_search(const struct exec_spec *spec, struct coto_err *err)
     coto_err_set(err, kind, saved, "start '%s'", name);
 }
 
-static void run_child(const struct exec_spec *spec, const int fds[3], int report_fd)
-{
-    struct child_report report = {0};
+/* Runs on a stack of its own in init's memory, which is suspended meanwhile (see
+ * start): what it writes to *call is there for init to read. */
+struct child_call {
+    const struct exec_spec *spec;
+    int fds[3];
+    struct child_report report;
+};
 
-    /* The report pipe must not be one of 0, 1, 2; it is not: init keeps those. */
+static int run_child(void *arg)
+{
+    struct child_call *call = arg;
+
     for (int i = 0; i < 3; i++)
-        if (fds[i] >= 0 && dup2(fds[i], i) < 0)
+        if (call->fds[i] >= 0 && dup2(call->fds[i], i) < 0)
             _exit(70);
-    if (raise_walls(spec, &report, &report.err) == 0) {
-        coto_fd_write_all(report_fd, &report, sizeof report);
-        exec_search(spec, &report.err);
-    }
-    coto_fd_write_all(report_fd, &report, sizeof report);
+    if (raise_walls(call->spec, &call->report, &call->report.err) == 0)
+        exec_search(call->spec, &call->report.err);
     _exit(127);
 }
 
@@ -400,40 +408,29 @@ static int make_pipes(int ours[3], int theirs[3], struct coto_err *err)
     return 0;
 }
 
+/* The child borrows init's memory until execve (CLONE_VM | CLONE_VFORK): nothing is
+ * copied, and its report needs no pipe. It stays init's own trusted code until
+ * then, and the memory stays undumpable. */
 static int start(struct init *init, struct exec_spec *spec, struct init_proc *proc,
                  struct coto_err *err)
 {
-    int theirs[3] = {-1, -1, -1};
-    int report_pipe[2];
-    struct child_report report = {0};
-    struct child_report failure;
+    static _Alignas(16) char stack[192 * 1024];
+    static struct child_call call;
 
-    if (spec->frames && make_pipes(proc->fd, theirs, err))
+    call = (struct child_call){.spec = spec, .fds = {-1, -1, -1}};
+    if (spec->frames && make_pipes(proc->fd, call.fds, err))
         return -1;
-    if (pipe2(report_pipe, O_CLOEXEC))
-        return coto_err_set(err, COTO_ERR_LIMIT, errno, "pipe");
-    proc->pid = fork();
-    if (proc->pid == 0)
-        run_child(spec, theirs, report_pipe[1]);
+    proc->pid = clone(run_child, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &call);
     int saved = errno;
-    close(report_pipe[1]);
     for (int i = 0; i < 3; i++)
-        coto_own_close(&theirs[i]);
-    coto_auto_fd report_fd = report_pipe[0];
+        coto_own_close(&call.fds[i]);
     if (proc->pid < 0)
         return coto_err_set(err, COTO_ERR_LIMIT, saved, "start a process in the sandbox");
-    if (coto_fd_read_exact(report_fd, &report, sizeof report))
-        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "the program's first process died early");
-    if (report.err.kind) {
-        *err = report.err;
+    if (call.report.err.kind) {
+        *err = call.report.err;
         return -1;
     }
-    /* A second report means that execve itself failed; end of file: it runs. */
-    if (coto_fd_read_exact(report_fd, &failure, sizeof failure) == 0) {
-        *err = failure.err;
-        return -1;
-    }
-    send_started(init, proc, &report);
+    send_started(init, proc, &call.report);
     return 0;
 }
 
@@ -448,6 +445,7 @@ int init_spawn(struct init *init, const struct coto_frame *frame, struct coto_er
                               frame->proc, COTO_INIT_PROCS);
     if (!failed) {
         proc->kill_on_exit = spec.kill_on_exit;
+        proc->bye_on_exit = spec.bye_on_exit;
         proc->id = frame->proc;
         failed = start(init, &spec, proc, err);
         if (failed) {

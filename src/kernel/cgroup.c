@@ -393,8 +393,10 @@ static bool wants(const struct coto_cgroup_limits *limits, int ctl)
         return limits->cpus_milli != COTO_UNIT_NONE;
     case COTO_CG_IO:
         return limits->iops != COTO_UNIT_NONE;
+    case COTO_CG_CPUACCT:
+        return limits->account_cpu;
     default:
-        return true; /* memory, pids, cpuacct also measure */
+        return true; /* memory and pids also measure */
     }
 }
 
@@ -444,18 +446,33 @@ int coto_cgroup_make(const struct coto_cgroup_host *host, const char *name,
     return 0;
 }
 
-int coto_cgroup_join(const struct coto_cgroup_host *host, const char *name,
-                     const struct coto_cgroup_limits *limits, struct coto_err *err)
+int coto_cgroup_open_join(const struct coto_cgroup *group, int ret_fds[COTO_CG_COUNT])
 {
+    int count = 0;
+
+    if (group->version != 1)
+        return 0;
     for (int i = 0; i < COTO_CG_COUNT; i++) {
-        char path[400];
-        if (!makes(host, limits, i))
+        if (group->dir_fd[i] < 0)
             continue;
-        snprintf(path, sizeof path, "%s/%s/tasks", host->parent[i], name);
-        if (coto_file_write_at(AT_FDCWD, path, "0"))
-            return coto_err_set(err, COTO_ERR_SYSTEM, errno, "join cgroup %s (%s)", name,
-                                ctl_name[i]);
+        ret_fds[count] = openat(group->dir_fd[i], "tasks", O_WRONLY | O_CLOEXEC);
+        if (ret_fds[count] < 0) {
+            int saved = errno;
+            while (count > 0)
+                close(ret_fds[--count]);
+            errno = saved;
+            return -1;
+        }
+        count++;
     }
+    return count;
+}
+
+int coto_cgroup_join(const int *fds, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (write(fds[i], "0", 1) != 1)
+            return -1;
     return 0;
 }
 

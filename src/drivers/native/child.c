@@ -40,7 +40,6 @@ struct net {
 struct setup {
     struct native_child *child;
     struct native_root root;
-    struct native_go go;
     struct net net;
 };
 
@@ -75,6 +74,20 @@ static int net_thread(void *arg)
     return 0;
 }
 
+/* The scheduler would queue the thread behind us on this CPU; the supervisor, on
+ * another one, is done sooner than we are. */
+static void send_elsewhere(pid_t tid)
+{
+    cpu_set_t cpus;
+    unsigned here;
+
+    if (syscall(SYS_getcpu, &here, NULL, NULL) || here >= CPU_SETSIZE ||
+        sched_getaffinity(0, sizeof cpus, &cpus) || CPU_COUNT(&cpus) < 2)
+        return;
+    CPU_CLR(here, &cpus);
+    sched_setaffinity(tid, sizeof cpus, &cpus);
+}
+
 static int step_network(struct setup *s, struct coto_err *err)
 {
     int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
@@ -82,9 +95,11 @@ static int step_network(struct setup *s, struct coto_err *err)
 
     s->net.fd = -1;
     s->net.tid = 1;
-    if (clone(net_thread, s->net.stack + sizeof s->net.stack, flags, &s->net, NULL, NULL,
-              &s->net.tid) < 0)
+    pid_t tid = clone(net_thread, s->net.stack + sizeof s->net.stack, flags, &s->net, NULL, NULL,
+                      &s->net.tid);
+    if (tid < 0)
         return coto_err_set(err, COTO_ERR_LIMIT, errno, "start the network thread");
+    send_elsewhere(tid);
     return 0;
 }
 
@@ -108,26 +123,33 @@ static int step_clone_host(struct setup *s, struct coto_err *err)
     return native_root_clone_host(&s->root, err);
 }
 
-static int step_wait(struct setup *s, struct coto_err *err)
-{
-    struct native_go *go = &s->go;
-
-    if (coto_fd_read_exact(s->child->stream_fd, go, sizeof *go))
-        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "the supervisor went away");
-    return go->join ? coto_cgroup_join(&go->host, go->group_name, &go->limits, err) : 0;
-}
-
 static int step_identity(struct setup *s, struct coto_err *err)
 {
     const struct coto_plan *plan = s->child->plan;
+    char go = 0;
 
-    if (s->go.drop_groups && setgroups(0, NULL))
+    if (coto_fd_read_exact(s->child->stream_fd, &go, 1))
+        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "the supervisor went away");
+    if (go == NATIVE_GO_IDS_AND_GROUPS && setgroups(0, NULL))
         return coto_err_set(err, COTO_ERR_WALL, errno, "uid: drop groups");
     if (setresgid(plan->gid, plan->gid, plan->gid) || setresuid(plan->uid, plan->uid, plan->uid))
         return coto_err_set(err, COTO_ERR_WALL, errno, "uid: become %u", (unsigned)plan->uid);
     /* The change of uid cleared the parent-death signal. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     return 0;
+}
+
+static int step_cgroup(struct setup *s, struct coto_err *err)
+{
+    int fds[COTO_CG_COUNT];
+    char go = 0;
+    int count = coto_fd_receive(s->child->stream_fd, &go, fds, COTO_CG_COUNT);
+
+    if (count < 0 || go != NATIVE_GO_CGROUP)
+        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "the supervisor went away");
+    if (coto_cgroup_join(fds, count))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "join the cgroup");
+    return 0; /* the descriptors close on execve */
 }
 
 static int step_cgroup_namespace(struct setup *s, struct coto_err *err)
@@ -218,9 +240,7 @@ static const struct {
     {"first in line when memory is out", step_oom},
     {"start making the network namespace", step_network},
     {"clone host directories", step_clone_host},
-    {"wait for id maps and cgroup", step_wait},
-    {"become the sandbox's uid", step_identity},
-    {"cgroup namespace", step_cgroup_namespace},
+    {"wait for the id maps, become the sandbox's uid", step_identity},
     {"root file system", step_root},
     {"/proc", step_proc},
     {"/dev", step_dev},
@@ -230,6 +250,8 @@ static const struct {
     {"join the network namespace", step_join_network},
     {"pivot_root", step_enter},
     {"host name", step_names},
+    {"join the cgroup", step_cgroup},
+    {"cgroup namespace", step_cgroup_namespace},
     {"drop privilege", step_privilege},
     {"arrange descriptors", step_descriptors},
 };

@@ -12,8 +12,9 @@
  *
  * Parent and child work side by side: while the child clones host directories, and
  * a thread of it makes the network namespace (the slowest single step), the parent
- * writes the id maps and makes the cgroup, then sends struct native_go. On cgroup v2
- * the child is born in its group. No user code exists before all of that is done.
+ * writes the id maps, says so (NATIVE_GO_IDS), makes the cgroup and sends
+ * descriptors to join it with (NATIVE_GO_CGROUP), which the child waits for last. On
+ * cgroup v2 it is born in its group. No user code exists before all of that is done.
  *
  * A kill -9 of the supervisor ends everything: init sees the stream end and gets
  * the parent-death signal; with it dies the pid namespace, and with that the
@@ -121,6 +122,13 @@ static int check_needed(const struct native *n, struct coto_err *err)
     return 0;
 }
 
+static int64_t cpus_here(void)
+{
+    cpu_set_t cpus;
+
+    return sched_getaffinity(0, sizeof cpus, &cpus) ? INT64_MAX / 1000 : CPU_COUNT(&cpus);
+}
+
 static void find_cgroup(struct native *n)
 {
     const struct coto_plan *plan = n->plan;
@@ -133,7 +141,11 @@ static void find_cgroup(struct native *n)
         .cpus_milli = plan->cpus_milli,
         .pids = plan->pids == COTO_UNIT_NONE ? plan->pids : plan->pids + 1, /* and init */
         .iops = plan->iops,
+        .account_cpu = plan->cpu_time_ms != COTO_UNIT_NONE,
     };
+    /* As many CPUs as there are is no limit to set; the hardware holds it. */
+    if (plan->cpus_milli != COTO_UNIT_NONE && plan->cpus_milli >= cpus_here() * 1000)
+        n->limits.cpus_milli = COTO_UNIT_NONE;
     if (plan->iops != COTO_UNIT_NONE &&
         stat(plan->rootfs.source ? plan->rootfs.source : "/usr", &st) == 0)
         n->limits.disk = st.st_dev;
@@ -152,7 +164,7 @@ static int make_cgroup(struct native *n, struct coto_err *err)
 {
     if (n->cgroup_host.version == 0)
         return 0;
-    if (coto_guard_start(&n->guard, guard_action, n, -1, err))
+    if (coto_guard_start(&n->guard, guard_action, n, err))
         return -1;
     struct coto_err why = {0};
     if (coto_cgroup_make(&n->cgroup_host, n->group_name, &n->limits, &n->group, &n->applied, &why)) {
@@ -172,7 +184,13 @@ static void say_limits(struct native *n)
 
     say_limit(n, COTO_WALL_MEMORY, a->memory_bytes, a->memory_file);
     say_limit(n, COTO_WALL_SWAP, a->swap_bytes, a->swap_file);
-    say_limit(n, COTO_WALL_CPU, a->cpus_milli, a->cpu_file);
+    if (n->plan->cpus_milli != COTO_UNIT_NONE && n->plan->cpus_milli >= cpus_here() * 1000) {
+        char value[32];
+        snprintf(value, sizeof value, "%" PRId64, cpus_here() * 1000);
+        say(&n->base.walls[COTO_WALL_CPU], true, "no more CPUs here (affinity)", value);
+    } else {
+        say_limit(n, COTO_WALL_CPU, a->cpus_milli, a->cpu_file);
+    }
     say_limit(n, COTO_WALL_PIDS, a->pids > 0 ? a->pids - 1 : a->pids, a->pids_file);
     say_limit(n, COTO_WALL_IOPS, a->iops, a->io_file);
     if (n->plan->want >> COTO_WALL_CPU_TIME & 1) {
@@ -290,6 +308,9 @@ static int clone_child(struct native *n, struct native_child *child, struct coto
     if (coto_idmap_choose(n->plan->idmap, &n->map, err) ||
         coto_idmap_write(&n->map, n->pid, n->plan->uid, n->plan->gid, err))
         return -1;
+    char go = n->map.kind == COTO_MAP_SINGLE ? NATIVE_GO_IDS : NATIVE_GO_IDS_AND_GROUPS;
+    if (coto_fd_write_all(n->base.stream_fd, &go, 1))
+        return coto_err_set(err, COTO_ERR_INTERNAL, errno, "start the sandbox");
     if (!is_v2) {
         find_cgroup(n);
         if (make_cgroup(n, err))
@@ -312,17 +333,17 @@ static void close_child_side(struct native_child *child, const struct coto_plan 
     child->mount_fds = NULL;
 }
 
-static int send_go(struct native *n, struct coto_err *err)
+/* The child's uid has no right to a cgroup; it writes through our descriptors. */
+static int send_cgroup(struct native *n, struct coto_err *err)
 {
-    struct native_go go = {.join = n->has_group && n->group.version == 1,
-                           .drop_groups = n->map.kind != COTO_MAP_SINGLE,
-                           .host = n->cgroup_host,
-                           .limits = n->limits};
+    int fds[COTO_CG_COUNT];
+    int count = n->has_group ? coto_cgroup_open_join(&n->group, fds) : 0;
+    int failed = count < 0 || coto_fd_send(n->base.stream_fd, NATIVE_GO_CGROUP, fds, count);
+    int saved = errno;
 
-    memcpy(go.group_name, n->group_name, sizeof go.group_name);
-    if (coto_fd_write_all(n->base.stream_fd, &go, sizeof go))
-        return coto_err_set(err, COTO_ERR_INTERNAL, errno, "start the sandbox");
-    return 0;
+    for (int i = 0; i < count; i++)
+        close(fds[i]);
+    return failed ? coto_err_set(err, COTO_ERR_SYSTEM, saved, "join the cgroup") : 0;
 }
 
 static int create_parts(struct native *n, struct native_child *child, struct coto_err *err)
@@ -342,7 +363,7 @@ static int create_parts(struct native *n, struct native_child *child, struct cot
     clone_mounts(n->plan, child);
     if (make_stream(n, child, err) || clone_child(n, child, err))
         return -1;
-    if (send_go(n, err))
+    if (send_cgroup(n, err))
         return -1;
     n->base.alive_fd = n->pidfd;
     coto_fd_set_nonblock(n->base.stream_fd, 1);
@@ -371,7 +392,6 @@ static int native_create(const struct coto_plan *plan, bool verbose,
                                     .work_dir = plan->workdir};
     n->plan = plan;
     n->pidfd = -1;
-    n->guard = COTO_GUARD_NONE;
     for (int i = 0; i < COTO_CG_COUNT; i++)
         n->group.dir_fd[i] = n->group.parent_fd[i] = -1;
     n->applied = (struct coto_cgroup_applied){-1, -1, -1, -1, -1, "", "", "", "", "", ""};
@@ -490,7 +510,8 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
     if (!n)
         return;
     if (n->pid > 0) {
-        native_kill(sandbox);
+        if (n->pidfd >= 0)
+            coto_pidfd_signal(n->pidfd, SIGKILL);
         /* The account is read while init is dying: what it measures is dead. */
         if (ret_usage)
             native_usage(sandbox, ret_usage);
@@ -503,14 +524,11 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
             ret_usage->init_signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
         }
     }
-    /* The guard starts removing too, so that there is no moment in which a killed
-     * supervisor would leave something; then it is gone. */
-    coto_guard_release(&n->guard);
     if (n->has_group) {
         coto_cgroup_remove(&n->group);
         n->has_group = false;
     }
-    coto_guard_wait(&n->guard);
+    coto_guard_stop(&n->guard); /* last: until now somebody would have cleaned up */
     coto_own_close(&n->pidfd);
     coto_own_close(&n->base.stream_fd);
     for (int i = 0; i < 3; i++)

@@ -31,13 +31,11 @@ struct native {
     struct coto_guard guard; /* removes the cgroup if we are killed */
 };
 
-/* What the parent tells the set-up child once id maps and cgroup are there. */
-struct native_go {
-    bool join;        /* a v1 cgroup is to be joined */
-    bool drop_groups; /* setgroups is possible in this user namespace */
-    struct coto_cgroup_host host;
-    struct coto_cgroup_limits limits;
-    char group_name[64];
+/* What the parent tells the set-up child: one byte each. */
+enum {
+    NATIVE_GO_IDS = 'i',            /* id maps are written */
+    NATIVE_GO_IDS_AND_GROUPS = 'I', /* and setgroups is possible */
+    NATIVE_GO_CGROUP = 'c',         /* with descriptors to join the cgroup through */
 };
 
 /* What the set-up child gets from its parent by fork. */

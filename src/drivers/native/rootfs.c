@@ -241,6 +241,9 @@ int native_root_mounts(struct native_root *root, struct coto_err *err)
             return coto_err_wrap(err, "mount '%s'", m->source);
         close(root->mount_fds[i]);
     }
+    /* Unless the policy has put something there. */
+    if (!plan->rootfs.source && symlinkat("/tmp", root->fd, "var/tmp") && errno != EEXIST)
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '/var/tmp'");
     return 0;
 }
 
@@ -257,10 +260,10 @@ static int mask(const struct native_root *root, const char *path, struct coto_er
 int native_root_proc(struct native_root *root, struct coto_err *err)
 {
     /* What every uid could read and no sandbox should: keys, kernel addresses,
-     * timers and interrupts of the host. What only the host's root may open needs
+     * interrupts of the host. What only the host's root may open needs
      * no mask: no capability that a policy can add back reaches it. */
-    static const char *const masked[] = {"proc/kcore",      "proc/keys",     "proc/key-users",
-                                         "proc/timer_list", "proc/kallsyms", "proc/interrupts"};
+    static const char *const masked[] = {"proc/keys", "proc/key-users", "proc/kallsyms",
+                                         "proc/interrupts"};
     coto_auto_fd proc = coto_mount_new("proc", NULL, RO | COTO_ATTR_NOEXEC, err);
 
     if (proc < 0) {
@@ -320,12 +323,33 @@ int native_root_dev(struct native_root *root, struct coto_err *err)
         if (symlinkat(links[i][0], root->fd, links[i][1]))
             return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '/%s'", links[i][1]);
     coto_auto_fd fd = coto_mount_new("devpts", pts, COTO_ATTR_NOSUID | COTO_ATTR_NOEXEC, err);
-    if (fd < 0 || make_dir(root, "dev/pts", err) || coto_mount_attach_own(fd, root->fd, "dev/pts", err))
+    if (fd < 0 || make_dir(root, "dev/pts", err) || make_dir(root, "dev/shm", err))
         return -1;
-    return attach_tmpfs(root, "dev/shm", root->child->plan->tmp_bytes, err);
+    return coto_mount_attach_own(fd, root->fd, "dev/pts", err);
 }
 
 /* ---- workspace and /tmp ---- */
+
+/* /tmp and /dev/shm are two directories of one file system: half the cost, and
+ * one size for both. */
+static int make_scratch(const struct native_root *root, struct coto_err *err)
+{
+    const struct coto_plan *plan = root->child->plan;
+    unsigned attrs = RW | (plan->noexec ? COTO_ATTR_NOEXEC : 0);
+    static const char *const parts[][2] = {{"tmp", "tmp"}, {"shm", "dev/shm"}};
+    coto_auto_fd fd = new_tmpfs(plan->tmp_bytes, plan->inodes, "755", attrs, err);
+
+    if (fd < 0 || make_dir(root, "tmp", err))
+        return -1;
+    for (int i = 0; i < 2; i++) {
+        if (mkdirat(fd, parts[i][0], 01777) || fchmodat(fd, parts[i][0], 01777, 0))
+            return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make /%s", parts[i][1]);
+        coto_auto_fd part = coto_mount_clone(fd, parts[i][0], false, err);
+        if (part < 0 || coto_mount_attach_own(part, root->fd, parts[i][1], err))
+            return -1;
+    }
+    return 0;
+}
 
 int native_root_work(struct native_root *root, struct coto_err *err)
 {
@@ -333,14 +357,10 @@ int native_root_work(struct native_root *root, struct coto_err *err)
     const char *at = plan->workdir + 1;
     unsigned attrs = RW | (plan->noexec ? COTO_ATTR_NOEXEC : 0);
 
-    if (attach_tmpfs(root, "tmp", plan->tmp_bytes, err))
+    if (make_scratch(root, err))
         return -1;
-    if (!plan->rootfs.source) {
-        if (make_dir(root, "var", err) || make_dir(root, "run", err))
-            return -1;
-        if (symlinkat("/tmp", root->fd, "var/tmp") && errno != EEXIST)
-            return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '/var/tmp'");
-    }
+    if (!plan->rootfs.source && (make_dir(root, "var", err) || make_dir(root, "run", err)))
+        return -1;
     root->work_fd = new_tmpfs(plan->disk_bytes, plan->inodes, "755", attrs, err);
     if (root->work_fd < 0 || make_dir(root, at, err) || mkdirat(root->work_fd, "output", 0755))
         return -1;

@@ -36,14 +36,18 @@ struct subprocess {
     struct coto_guard guard;
 };
 
+static int remove_now(const struct subprocess *sp)
+{
+    const char *name = strrchr(sp->plan->workdir, '/') + 1;
+    coto_auto_fd tmp = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    return tmp < 0 ? -1 : coto_path_remove_tree(tmp, name);
+}
+
 static void remove_work(const void *arg)
 {
-    const struct subprocess *sp = arg;
-
     /* init ends its children when the stream closes; give it a moment. */
-    for (int i = 0; i < 100 && coto_path_remove_tree(AT_FDCWD, sp->plan->workdir) &&
-                    errno != ENOENT;
-         i++)
+    for (int i = 0; i < 100 && remove_now(arg) && errno != ENOENT; i++)
         usleep(10000);
 }
 
@@ -51,7 +55,7 @@ static int make_work(struct subprocess *sp, struct coto_err *err)
 {
     const char *dir = sp->plan->workdir;
 
-    if (coto_guard_start(&sp->guard, remove_work, sp, -1, err))
+    if (coto_guard_start(&sp->guard, remove_work, sp, err))
         return -1;
     if (mkdir(dir, 0700))
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make temporary directory '%s'", dir);
@@ -130,7 +134,6 @@ static int subprocess_create(const struct coto_plan *plan, bool verbose,
                                      .work_dir = plan->workdir};
     sp->plan = plan;
     sp->pidfd = sp->work_fd = -1;
-    sp->guard = COTO_GUARD_NONE;
     if (make_work(sp, err) || start(sp, err)) {
         subprocess_destroy(&sp->base, NULL);
         return -1;
@@ -194,7 +197,7 @@ static void subprocess_destroy(struct coto_sandbox *sandbox, struct coto_usage *
     if (ret_usage)
         *ret_usage = usage;
     if (sp->made_dir)
-        coto_path_remove_tree(AT_FDCWD, sp->plan->workdir);
+        remove_now(sp);
     coto_guard_stop(&sp->guard);
     coto_own_close(&sp->pidfd);
     coto_own_close(&sp->work_fd);

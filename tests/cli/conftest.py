@@ -1,0 +1,95 @@
+"""Every test ends with the host as it was: no process, cgroup, mount, key or file stays."""
+import ctypes
+import glob
+import os
+import time
+
+import pytest
+
+from .helpers import cgroup_directories, descendants, parents
+
+PR_SET_CHILD_SUBREAPER = 36
+# Sandboxes of root have host uids from here on; keys of theirs show in key-users.
+SANDBOX_UIDS = 0x70000000
+SECONDS = 2.0
+
+
+def pytest_sessionstart():
+    """Orphans of a killed coto become our children, so none escapes the count."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def mounts():
+    with open("/proc/self/mountinfo") as file:
+        return {line.split(" - ")[0].split(" ", 2)[2].rsplit(" shared", 1)[0] for line in file}
+
+
+def temporaries():
+    places = {"/tmp", os.environ.get("TMPDIR", "/tmp")}
+    return {path for place in places for path in glob.glob(place + "/coto-*")
+            if not os.path.basename(path).startswith("coto-test-")}
+
+
+def sandbox_keys():
+    with open("/proc/key-users") as file:
+        return {line.split(":")[0].strip() for line in file
+                if int(line.split(":")[0]) >= SANDBOX_UIDS}
+
+
+def is_somebody_elses(path):
+    """A live coto that we did not start owns it (cgroups are called coto-PID-ID)."""
+    word = os.path.basename(path).split("-")[1]
+    table = parents()
+    return word.isdigit() and int(word) in table and int(word) not in descendants(os.getpid())
+
+
+class Host:
+    """What of coto is on this host now."""
+
+    def __init__(self):
+        self.processes = {pid: row[1] for pid, row in descendants(os.getpid()).items()
+                          if row[2] != "Z"}
+        self.cgroups = cgroup_directories()
+        self.mounts = mounts()
+        self.files = temporaries()
+        self.keys = sandbox_keys()
+
+    def added(self, before):
+        more = {
+            "processes": {pid: name for pid, name in self.processes.items()
+                          if pid not in before.processes},
+            "cgroups": {path for path in self.cgroups - before.cgroups
+                        if not is_somebody_elses(path)},
+            "mounts": self.mounts - before.mounts,
+            "files": self.files - before.files,
+            "keys": self.keys - before.keys,
+        }
+        return {name: found for name, found in more.items() if found}
+
+
+def reap():
+    """Orphans that came to us and have ended."""
+    for pid, row in descendants(os.getpid()).items():
+        if row[0] == os.getpid() and row[2] == "Z":
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                pass
+
+
+def left_after(before, seconds=SECONDS):
+    end = time.monotonic() + seconds
+    while True:
+        added = Host().added(before)
+        if not added or time.monotonic() > end:
+            return added
+        time.sleep(0.05)
+
+
+@pytest.fixture(autouse=True)
+def leftovers():
+    before = Host()
+    yield lambda seconds=SECONDS: left_after(before, seconds)
+    added = left_after(before)
+    reap()
+    assert not added, f"left behind: {added}"
