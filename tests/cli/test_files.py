@@ -1,0 +1,363 @@
+"""Files in, files out, and what is never shown (R1.3, R1.6, R1.8 artifacts, R2.3)."""
+import hashlib
+import json
+import os
+import pathlib
+import socket
+
+import pytest
+
+from .helpers import ROOT, inside, make_rootfs, ok, refused, run, run_json, sh
+
+PY = ("--lang", "python", "-c")
+
+
+@pytest.fixture
+def shared(tmp_path):
+    """A directory every uid may enter: the sandbox's host uid is not the caller's."""
+    for folder in [tmp_path, *tmp_path.parents]:
+        if folder.stat().st_uid == os.geteuid() and folder != pathlib.Path("/"):
+            folder.chmod(folder.stat().st_mode | 0o055)
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o777)
+    return folder
+
+
+# ---- copies ----
+
+def test_copy_file(tmp_path):
+    file = tmp_path / "in.bin"
+    file.write_bytes(bytes(range(256)) * 9000)
+    for flag, at in ((f"{file}:data/x.bin", "/workspace/data/x.bin"), (f"{file}:/tmp/x", "/tmp/x"),
+                     (f"{file}:sub/", "/workspace/sub/in.bin")):
+        out = sh(f"sha256sum < {at}; echo more >> {at}", "--copy", flag)
+        assert out.split()[0] == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert file.stat().st_size == 256 * 9000
+
+
+def test_copy_keeps_the_execute_bit(tmp_path):
+    script = tmp_path / "tool"
+    script.write_text("#!/bin/sh\necho ran\n")
+    script.chmod(0o755)
+    assert ok(run("--copy", f"{script}:tool", "--", "./tool")) == b"ran\n"
+
+
+def test_copy_directory(tmp_path):
+    (tmp_path / "d/sub/deep").mkdir(parents=True)
+    (tmp_path / "d/a").write_text("A")
+    (tmp_path / "d/sub/deep/b").write_text("B")
+    (tmp_path / "d/empty").mkdir()
+    (tmp_path / "d/link").symlink_to("a")
+    out = sh("find d -type f | sort; cat d/a d/sub/deep/b; ls d | sort", "--copy", f"{tmp_path / 'd'}:d")
+    assert out.split() == ["d/a", "d/sub/deep/b", "ABa", "empty", "link", "sub"]
+
+
+def test_copy_follows_no_link_out(tmp_path):
+    """A link in a copied tree stays a link: what it names on the host is not brought in."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d/shadow").symlink_to("/etc/hostname")
+    (tmp_path / "secret").write_text("host secret")
+    (tmp_path / "d/up").symlink_to("../secret")
+    out = sh("cat d/up d/shadow 2>&1; true", "--copy", f"{tmp_path / 'd'}:d")
+    assert "host secret" not in out
+    link = tmp_path / "alias"
+    link.symlink_to(tmp_path / "secret")
+    refused(run("--copy", f"{link}:x", "--", "cat", "x"), 66, "symbolic link")
+
+
+def test_copy_goes_nowhere_else(tmp_path):
+    file = tmp_path / "f"
+    file.write_text("x")
+    for target in ("/etc/f", "/usr/bin/f", "../f", "/workspace/../etc/f"):
+        done = run("--copy", f"{file}:{target}", "--", "true")
+        assert done.status == 65 and b"--copy" in done.err, done
+    refused(run("--copy", f"{tmp_path}/nothing:x", "--", "true"), 66, "nothing")
+
+
+def test_copy_into_a_small_workspace_fails_clearly(tmp_path):
+    file = tmp_path / "big"
+    file.write_bytes(bytes(4 << 20))
+    done = run("--disk", "1m", "--copy", f"{file}:big", "--", "true")
+    assert done.status >= 64 and b"big" in done.err and b"No space" in done.err, done
+
+
+# ---- mounts ----
+
+def test_mount_read_only_by_default(shared):
+    (shared / "f").write_text("seen")
+    for flag in (f"{shared}:/data", f"{shared}:/data:ro"):
+        assert sh("cat /data/f; touch /data/new 2>/dev/null; echo x >> /data/f; true", "--mount", flag) == "seen"
+    assert os.listdir(shared) == ["f"] and (shared / "f").read_text() == "seen"
+
+
+def test_mount_read_write(shared):
+    if ROOT:
+        (shared / "f").write_text("")
+        (shared / "f").chmod(0o666)
+    sh("echo new > /data/made; echo more > /data/f", "--mount", f"{shared}:/data:rw")
+    assert (shared / "made").read_text() == "new\n" and (shared / "f").read_text() == "more\n"
+    if ROOT:
+        assert (shared / "made").stat().st_uid not in (0, 10000)  # the sandbox's own host uid
+
+
+def test_mount_of_a_file(shared):
+    (shared / "f").write_text("one file")
+    assert sh("cat /data/f; ls /data", "--mount", f"{shared}/f:/data/f") == "one filef\n"
+
+
+def test_mount_is_nosuid_nodev(shared):
+    for mode in ("ro", "rw"):
+        lines = sh("grep ' /data ' /proc/self/mountinfo", "--mount", f"{shared}:/data:{mode}").split()
+        options = lines[5].split(",")
+        assert {"nosuid", "nodev", mode} <= set(options)
+
+
+SENSITIVE = ["/", "/etc", "/proc", "/sys", "/dev", "/run", "/var/run", "/root", "/home", "/etc/ssl",
+             "/proc/self", "/boot", "/sys/fs/cgroup", "/var/log", "/var", "//etc/", "/usr/../etc",
+             "/proc/self/root", "/proc/self/root/etc", "/dev/shm"]
+
+
+@pytest.mark.parametrize("path", [path for path in SENSITIVE if os.path.lexists(path)])
+def test_sensitive_mounts_are_refused(path):
+    """R1.6: refused, with the reason, and the program does not run."""
+    done = run("--mount", f"{path}:/data", "--", "echo", "ran")
+    if not ROOT and done.status == 66:
+        assert "Permission denied" in done.message  # the kernel was first
+        return
+    refused(done, 68, "refused: ", "--mount")
+    assert run_json("--mount", f"{path}:/data", "--", "true")["error"]["code"] == "forbidden"
+
+
+def test_links_to_sensitive_places_are_refused(tmp_path):
+    for target in ("/etc", "/", "/proc", "/home"):
+        link = tmp_path / "link"
+        link.symlink_to(target)
+        refused(run("--mount", f"{link}:/data", "--", "true"), 68, "leads there")
+        inner = tmp_path / "link2"
+        inner.symlink_to(link)
+        refused(run("--mount", f"{inner}:/data:rw", "--", "true"), 68)
+        link.unlink()
+        inner.unlink()
+
+
+def test_engine_sockets_are_refused(tmp_path):
+    """A docker socket is the host; wherever it lies, and inside a directory too."""
+    folder = tmp_path / "engine"
+    folder.mkdir()
+    with socket.socket(socket.AF_UNIX) as server:
+        here = os.getcwd()
+        os.chdir(folder)
+        server.bind("docker.sock")
+        os.chdir(here)
+        refused(run("--mount", f"{folder}/docker.sock:/x", "--", "true"), 68)
+        refused(run("--mount", f"{folder}:/x", "--", "true"), 68, "docker.sock")
+
+
+def test_private_names_are_refused(tmp_path):
+    (tmp_path / "me/.ssh").mkdir(parents=True)
+    refused(run("--mount", f"{tmp_path}/me/.ssh:/x", "--", "true"), 68)
+    refused(run("--mount", f"{tmp_path}/me:/x", "--", "true"), 68, ".ssh")
+
+
+def test_mounts_have_a_place_of_their_own(shared):
+    for target in ("/proc", "/", "/proc/x", "relative", "/dev"):
+        assert run("--mount", f"{shared}:{target}", "--", "true").status in (64, 65), target
+    refused(run("--mount", f"{shared}/missing:/x", "--", "true"), 66, "missing")
+
+
+# ---- tmpfs, noexec, writable output ----
+
+def test_tmpfs():
+    code = ("import os, json\nv = os.statvfs('/cache')\nopen('/cache/x', 'w').close()\n"
+            "print(json.dumps([v.f_blocks * v.f_frsize, v.f_files]))")
+    assert inside(code, "--tmpfs", "/cache:16m", "--inodes", "99") == [16 << 20, 99]
+    assert inside(code, "--tmpfs", "/cache", "--tmp-size", "3m")[0] == 3 << 20
+    assert run("--", "touch", "/cache/x").status != 0
+
+
+def test_noexec():
+    script = "cp /bin/true ./t; ./t && echo workspace; cp /bin/true /tmp/t; /tmp/t && echo tmp; true"
+    assert sh(script).split() == ["workspace", "tmp"]
+    assert sh(script, "--noexec") == ""
+    assert inside("print(1)", "--noexec") == 1
+
+
+def test_workspace_writable_output_only():
+    script = "touch x && echo work; touch output/x && echo output; touch /tmp/x && echo tmp; true"
+    assert sh(script, "--workspace-writable", "output").split() == ["output", "tmp"]
+    assert sh(script).split() == ["work", "output", "tmp"]
+
+
+def test_workdir():
+    assert sh("pwd; echo $HOME; touch x; ls -d /workspace 2>/dev/null; true", "--workdir", "/job/here").split() \
+        == ["/job/here", "/job/here"]
+
+
+# ---- rootfs ----
+
+def test_rootfs(shared):
+    root = make_rootfs(shared / "root")
+    out = sh("cat /etc/marker; ls /; (: > /bin/x) 2>/dev/null || echo read-only; : > x && echo work",
+             "--rootfs", root)
+    assert out.startswith("a root of its own\n") and "read-only\nwork\n" in out
+    names = set(out.split("\n")[1:-3])
+    assert {"bin", "etc", "proc", "workspace"} <= names and "sbin" not in names
+    assert run_json("--rootfs", root, "--", "sh", "-c", "exit 4")["exit_code"] == 4
+    refused(run("--rootfs", root, "--", "perl", "-v"), 127, "perl")
+
+
+def test_rootfs_has_the_same_walls(shared):
+    root = make_rootfs(shared / "root")
+    result = run_json("--rootfs", root, "--", "sh", "-c", "echo $(cat /proc/self/status | while read k v; do "
+                      "case $k in Cap*|NoNew*|Seccomp:) echo $k$v;; esac; done)")
+    words = dict(word.split(":") for word in result["stdout"].split())
+    assert words["NoNewPrivs"] == "1" and words["Seccomp"] == "2"
+    assert {int(words[k], 16) for k in words if k.startswith("Cap")} == {0}
+    assert result["walls"]["root_read_only"]["up"]
+
+
+def test_rootfs_with_links_is_refused(shared):
+    for name in ("proc", "tmp", "dev", "workspace", "etc"):
+        root = make_rootfs(shared / f"with-{name}", programs=())
+        if (root / name).exists():
+            for file in (root / name).iterdir():
+                file.unlink()
+            (root / name).rmdir()
+        (root / name).symlink_to("/etc")
+        refused(run("--rootfs", root, "--", "true"), 68, name, "symbolic link")
+
+
+def test_sensitive_rootfs_is_refused(tmp_path):
+    for path in ("/", "/etc", "/proc"):
+        refused(run("--rootfs", path, "--", "true"), 68)
+    refused(run("--rootfs", tmp_path / "nothing", "--", "true"), 66)
+
+
+# ---- artifacts ----
+
+def made_by(code, tmp_path, *flags):
+    out = tmp_path / "artifacts"
+    result = run_json("--artifacts", out, *flags, *PY, "import os\nos.chdir('output')\n" + code)
+    return result, out
+
+
+def test_artifacts(tmp_path):
+    """R1.8: name, size, type and hash; and the bytes themselves."""
+    data = {"plot.svg": b"<svg/>", "a.csv": b"1,2\n", "sub/dir/x.png": bytes(range(256)) * 90,
+            "none": b"", "report.json": b"{}", "t.txt": b"t"}
+    code = f"for n, d in {data!r}.items():\n    os.makedirs(os.path.dirname(n) or '.', exist_ok=True)\n" \
+           "    open(n, 'wb').write(d)"
+    result, out = made_by(code, tmp_path)
+    types = {"plot.svg": "image/svg+xml", "a.csv": "text/csv", "sub/dir/x.png": "image/png",
+             "none": "application/octet-stream", "report.json": "application/json", "t.txt": "text/plain"}
+    rows = {row["name"]: row for row in result["artifacts"]}
+    assert set(rows) == set(data)
+    for name, text in data.items():
+        assert rows[name]["bytes"] == len(text) and rows[name]["type"].startswith(types[name])
+        assert rows[name]["sha256"] == hashlib.sha256(text).hexdigest()
+        assert (out / name).read_bytes() == text
+        assert (out / name).stat().st_uid == os.geteuid() and not (out / name).stat().st_mode & 0o6002
+    assert result["artifacts_skipped"] == 0
+
+
+def test_artifacts_are_told_without_a_directory():
+    result = run_json("--", "sh", "-c", "echo x > output/f; echo y > elsewhere")
+    assert [row["name"] for row in result["artifacts"]] == ["f"]
+    assert run("--", "sh", "-c", "echo x > $COTO_OUTPUT/f").status == 0
+
+
+def test_artifacts_of_a_failed_run_come_back(tmp_path):
+    result, out = made_by("open('f', 'w').write('x'); raise SystemExit(5)", tmp_path)
+    assert result["exit_code"] == 5 and (out / "f").read_text() == "x"
+    result, out = made_by("open('g', 'w').write('x'); import time; time.sleep(60)", tmp_path,
+                          "--timeout", "700ms")
+    assert result["exit_status"] == 124
+
+
+def test_artifact_links_are_not_followed(tmp_path):
+    code = ("os.symlink('/etc/passwd', 'passwd')\nos.symlink('/proc/1/environ', 'env')\nos.symlink('..', 'up')\n"
+            "os.symlink('real', 'alias')\nopen('real', 'w').write('r')\nos.link('real', 'hard')")
+    result, out = made_by(code, tmp_path)
+    assert {row["name"] for row in result["artifacts"]} == {"real", "hard"}
+    assert result["artifacts_skipped"] == 4 and set(os.listdir(out)) == {"real", "hard"}
+
+
+def test_artifact_output_replaced_by_a_link(tmp_path):
+    code = "os.chdir('..'); os.rmdir('output'); os.symlink('/etc', 'output')"
+    result, out = made_by(code, tmp_path)
+    assert result["artifacts"] == [] and (not out.exists() or os.listdir(out) == [])
+
+
+def test_artifact_specials_are_skipped(tmp_path):
+    code = ("import socket\nos.mkfifo('fifo')\ns = socket.socket(socket.AF_UNIX); s.bind('sock')\n"
+            "open('file', 'w').write('f')")
+    result, out = made_by(code, tmp_path, "--timeout", "10s")
+    assert [row["name"] for row in result["artifacts"]] == ["file"]
+    assert result["artifacts_skipped"] == 2 and os.listdir(out) == ["file"]
+
+
+def test_artifact_modes_do_not_matter(tmp_path):
+    code = ("os.makedirs('d/e')\nopen('d/e/f', 'w').write('1')\nopen('g', 'w').write('2')\n"
+            "os.chmod('g', 0)\nos.chmod('d/e/f', 0o4777)\nos.chmod('d/e', 0)\nos.chmod('d', 0)")
+    result, out = made_by(code, tmp_path)
+    assert {row["name"] for row in result["artifacts"]} == {"d/e/f", "g"}
+    assert (out / "g").read_text() == "2" and not (out / "d/e/f").stat().st_mode & 0o7002
+
+
+def test_artifact_names_are_hostile(tmp_path):
+    names = [b"new\nline", b"\x1b[31m", b"-rf", b"sp ace", b"\xff\xfe", b"..x", b"%s%n", b'"quote"', b"\\"]
+    code = f"for n in {names!r}: open(n, 'w').write('x')"
+    result, out = made_by(code, tmp_path)
+    assert len(result["artifacts"]) == len(names)
+    assert sorted(os.listdir(os.fsencode(out))) == sorted(names)
+    odd = next(row for row in result["artifacts"] if "name_base64" in row)
+    assert odd["name_base64"] == "//4="
+
+
+def test_artifact_replaces_a_file(tmp_path):
+    (tmp_path / "artifacts").mkdir()
+    (tmp_path / "artifacts/f").write_text("old and longer")
+    result, out = made_by("open('f', 'w').write('new')", tmp_path)
+    assert (out / "f").read_text() == "new" and result["exit_status"] == 0
+
+
+@pytest.mark.parametrize("code", ["open('g', 'w').write('new')",
+                                  "os.mkdir('d'); open('d/outside', 'w').write('new')"])
+def test_artifact_goes_through_no_link_of_the_target(tmp_path, code):
+    """A link that lies in the target directory leads no artifact elsewhere."""
+    out = tmp_path / "artifacts"
+    out.mkdir()
+    outside = tmp_path / "outside"
+    outside.write_text("untouched")
+    (out / "g").symlink_to(outside)
+    (out / "d").symlink_to(tmp_path)
+    done = run("--artifacts", out, *PY, "import os\nos.chdir('output')\n" + code)
+    assert outside.read_text() == "untouched"
+    if done.status != 0:
+        assert done.status == 73 and b"--artifacts" in done.err, done
+
+
+def test_artifacts_into_a_place_that_cannot_be(tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "no/such/parent"):
+        done = run("--artifacts", place, "--", "sh", "-c", "echo x > output/f")
+        assert done.status == 73 and b"--artifacts" in done.err, done
+
+
+def test_many_artifacts(tmp_path):
+    result, out = made_by("for i in range(300): open('f%03d' % i, 'w').write(str(i))", tmp_path)
+    assert len(result["artifacts"]) == 300 == len(os.listdir(out))
+
+
+def test_nothing_is_written_without_being_asked(tmp_path):
+    before = sorted(os.listdir(tmp_path))
+    assert run("--", "sh", "-c", "echo x > output/f; echo y > z", cwd=tmp_path).status == 0
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_workspaces_are_separate():
+    """R1.6: two runs see nothing of each other."""
+    sh("echo secret > /tmp/left; echo secret > left; echo secret > /dev/shm/left")
+    assert json.loads(ok(run(*PY, "import os, json; print(json.dumps([os.listdir(d) for d in "
+                                  "('/tmp', '/dev/shm', '/workspace/output')]))"))) == [[], [], []]
