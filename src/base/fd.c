@@ -119,7 +119,7 @@ int coto_fd_set_nonblock(int fd, int on)
     return fcntl(fd, F_SETFL, on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
 }
 
-#define SEND_MAX 8
+#define SEND_MAX 64
 
 int coto_fd_send(int socket, char byte, const int *fds, int count)
 {

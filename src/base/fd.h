@@ -19,7 +19,7 @@ ssize_t coto_file_read_at(int dirfd, const char *name, char *text, size_t size);
 /* Writes text to an existing (kernel) file relative to dirfd; 0 or -1. */
 int coto_file_write_at(int dirfd, const char *name, const char *text);
 int coto_fd_set_nonblock(int fd, int on);
-/* One byte and up to 8 descriptors over a UNIX socket; 0 or -1 with errno. */
+/* One byte and up to 64 descriptors over a UNIX socket; 0 or -1 with errno. */
 int coto_fd_send(int socket, char byte, const int *fds, int count);
 /* The counterpart: the byte, and how many descriptors came (at most max). */
 int coto_fd_receive(int socket, char *ret_byte, int *fds, int max);

@@ -2,6 +2,7 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/verb.h"
+#include "drivers/driver.h"
 
 #include "base/fd.h"
 #include "lib/job.h"
@@ -194,13 +195,12 @@ static int run_planned(struct run *run)
     return status;
 }
 
-int coto_cli_run(int argc, char **argv, char **envp)
+static int run_prepared(int argc, char **argv, char **envp)
 {
     static struct run run;
     struct coto_err err = {0};
     int status;
 
-    fill_stdio();
     run.json = coto_args_want_json(NULL, argv, envp);
     if (coto_args_policy(argc, argv, envp, &run.job.policy, &run.args, &err))
         return coto_cli_fail_as(run.json, &err);
@@ -215,5 +215,14 @@ int coto_cli_run(int argc, char **argv, char **envp)
         status = run_planned(&run);
     coto_job_fini(&run.job);
     coto_buf_fini(&run.text);
+    return status;
+}
+
+int coto_cli_run(int argc, char **argv, char **envp)
+{
+    fill_stdio();
+    coto_driver_prepare();
+    int status = run_prepared(argc, argv, envp);
+    coto_driver_discard();
     return status;
 }

@@ -45,6 +45,11 @@ struct coto_driver {
      * it may fork and try. Never changes the host. */
     int (*probe)(struct coto_probe *ret_probe, struct coto_err *err);
 
+    /* Optional: begins what any sandbox of this driver needs, before a plan exists;
+     * create takes it over, discard ends it unused. */
+    void (*prepare)(void);
+    void (*discard)(void);
+
     /* Everything up to a coto-init that waits for frames. Walls the driver
      * itself raised are in sandbox->walls, read back; a wall of plan->need that
      * cannot be raised is an error that names it. With verbose, set-up steps come
@@ -88,3 +93,8 @@ extern const size_t coto_driver_count;
 
 /* The driver of an isolation level, or an error saying what is not available. */
 int coto_driver_choose(int isolation, const struct coto_driver **ret_driver, struct coto_err *err);
+
+/* prepare and discard of the default driver: a caller that is about to run something
+ * calls the first as early as it can and the second before it ends. */
+void coto_driver_prepare(void);
+void coto_driver_discard(void);

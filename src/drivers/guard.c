@@ -12,15 +12,9 @@
 #define SYS_close_range 436
 #endif
 
-struct start {
-    void (*action)(const void *);
-    const void *arg;
-    pid_t parent;
-};
-
 static int guard_main(void *arg)
 {
-    const struct start *start = arg;
+    struct coto_guard *guard = arg;
     sigset_t wake;
 
     /* All signals wait, so that Ctrl-C for the supervisor's group is not ours. While
@@ -31,23 +25,23 @@ static int guard_main(void *arg)
     syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGUSR1, 0, 0, 0);
     sigemptyset(&wake);
     sigaddset(&wake, SIGUSR1);
-    while (syscall(SYS_getppid) == start->parent)
+    /* The look at the parent closes the gap before the death signal was set. */
+    while (syscall(SYS_getppid) == guard->parent)
         syscall(SYS_rt_sigtimedwait, &wake, NULL, NULL, 8);
     setsid();
     syscall(SYS_close_range, 0u, ~0u, 0u);
-    start->action(start->arg);
+    guard->action(guard->arg);
     _exit(0);
 }
 
 int coto_guard_start(struct coto_guard *guard, void (*action)(const void *arg), const void *arg,
                      struct coto_err *err)
 {
-    static _Alignas(16) char stack[64 * 1024];
-    static struct start start;
-
-    start = (struct start){action, arg, getpid()};
-    guard->pid = clone(guard_main, stack + sizeof stack,
-                       CLONE_VM | CLONE_FILES | CLONE_FS | SIGCHLD, &start);
+    guard->parent = getpid();
+    guard->action = action;
+    guard->arg = arg;
+    guard->pid = clone(guard_main, guard->stack + sizeof guard->stack,
+                       CLONE_VM | CLONE_FILES | CLONE_FS | SIGCHLD, guard);
     if (guard->pid > 0)
         return 0;
     guard->pid = 0;

@@ -13,12 +13,17 @@
 
 #include <sys/types.h>
 
+/* Stays at one address from start to stop. */
 struct coto_guard {
     pid_t pid; /* 0: none */
+    pid_t parent;
+    void (*action)(const void *arg);
+    const void *arg;
+    _Alignas(16) char stack[32 * 1024];
 };
 
-/* One guard per process. The action runs in the guard, with every descriptor closed;
- * arg must stay where it is. */
+/* The action runs in the guard, with every descriptor closed, if the supervisor
+ * dies; arg must stay where it is. */
 int coto_guard_start(struct coto_guard *guard, void (*action)(const void *arg), const void *arg,
                      struct coto_err *err);
 /* Ends it without running the action; may be called twice. */

@@ -21,3 +21,13 @@ int coto_driver_choose(int isolation, const struct coto_driver **ret_driver, str
                  coto_opt_choice_name(COTO_OPT_ISOLATION, isolation));
     return coto_err_remedy(err, "use --isolation process");
 }
+
+void coto_driver_prepare(void)
+{
+    coto_drivers[0]->prepare();
+}
+
+void coto_driver_discard(void)
+{
+    coto_drivers[0]->discard();
+}

@@ -3,8 +3,9 @@
  * Theory of operation. It is started with an empty environment and the byte
  * stream to the host (--in, --out), optionally a handle on the workspace (--work:
  * writable also where the program's own view is read-only), and the program's
- * stdin, stdout, stderr as its own where these are pipes. It makes itself
- * undumpable, says READY and then only answers frames (wire/frame.h) and reaps.
+ * stdin, stdout, stderr as its own where these are pipes. With --setup it first
+ * builds a native sandbox around itself (setup.h). It makes itself undumpable, says
+ * READY and then only answers frames (wire/frame.h) and reaps.
  *
  * A program is started by EXEC: a child, new session, limits, uid, no_new_privs,
  * capabilities, Landlock, seccomp, execve, in that order, because each step may take

@@ -1,4 +1,5 @@
 #include "init/init.h"
+#include "init/setup.h"
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -338,8 +339,11 @@ static int number_after(const char *arg, const char *name)
     return strncmp(arg, name, n) == 0 ? atoi(arg + n) : -1;
 }
 
-static void parse_args(struct init *init, int argc, char **argv)
+/* Returns whether a sandbox is to be built first. */
+static bool parse_args(struct init *init, int argc, char **argv)
 {
+    bool setup = false;
+
     for (int i = 1; i < argc; i++) {
         int v;
         if ((v = number_after(argv[i], "--in=")) >= 0)
@@ -348,7 +352,10 @@ static void parse_args(struct init *init, int argc, char **argv)
             init->out_fd = v;
         else if ((v = number_after(argv[i], "--work=")) >= 0)
             init->work_fd = v;
+        else
+            setup = setup || strcmp(argv[i], "--setup") == 0;
     }
+    return setup;
 }
 
 int main(int argc, char **argv)
@@ -356,17 +363,23 @@ int main(int argc, char **argv)
     static struct init init = {.in_fd = 0, .out_fd = 1, .work_fd = -1, .proc_fd = -1, .put_fd = -1};
     sigset_t mask;
 
-    /* Undumpable first: nothing of the guest may look into this process. */
-    prctl(PR_SET_DUMPABLE, 0);
+    struct coto_err err = {0};
+
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    parse_args(&init, argc, argv);
     init.is_pid1 = getpid() == 1;
+    for (int fd = 3; fd <= 4; fd++)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+    if (parse_args(&init, argc, argv) && init_setup(init.in_fd, &init.work_fd, &err)) {
+        init_send_error(&init, 0, &err);
+        return 70;
+    }
+    /* Nothing of the guest may look into this process. Not before: until the id maps
+     * are written the supervisor must be able to open our /proc files. */
+    prctl(PR_SET_DUMPABLE, 0);
     if (!init.is_pid1)
         prctl(PR_SET_CHILD_SUBREAPER, 1);
     for (int i = 0; i < COTO_INIT_PROCS; i++)
         init.procs[i].fd[0] = init.procs[i].fd[1] = init.procs[i].fd[2] = -1;
-    for (int fd = 3; fd <= 4; fd++)
-        fcntl(fd, F_SETFD, FD_CLOEXEC);
     signal(SIGPIPE, SIG_IGN);
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);

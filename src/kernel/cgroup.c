@@ -468,14 +468,6 @@ int coto_cgroup_open_join(const struct coto_cgroup *group, int ret_fds[COTO_CG_C
     return count;
 }
 
-int coto_cgroup_join(const int *fds, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (write(fds[i], "0", 1) != 1)
-            return -1;
-    return 0;
-}
-
 int coto_cgroup_clone_fd(const struct coto_cgroup *group)
 {
     return group->version == 2 ? group->dir_fd[COTO_CG_MEMORY] : -1;

@@ -68,12 +68,10 @@ int coto_cgroup_make(const struct coto_cgroup_host *host, const char *name,
                      const struct coto_cgroup_limits *limits, struct coto_cgroup *ret_group,
                      struct coto_cgroup_applied *ret_applied, struct coto_err *err);
 /* v1: descriptors of the group's `tasks` files, at most COTO_CG_COUNT; the thread
- * that shall join writes "0" to each (coto_cgroup_join). It must be the joining
- * thread itself: moving another process takes a lock that waits for an RCU grace
+ * that shall join writes "0" to each. It must be the joining thread itself: moving another process takes a lock that waits for an RCU grace
  * period (5 to 15 ms measured), joining alone does not (10 us). Count, or -1 with
  * errno. On v2, 0: a process is born inside instead (coto_cgroup_clone_fd). */
 int coto_cgroup_open_join(const struct coto_cgroup *group, int ret_fds[COTO_CG_COUNT]);
-int coto_cgroup_join(const int *fds, int count);
 /* v2: descriptor for CLONE_INTO_CGROUP, else -1. */
 int coto_cgroup_clone_fd(const struct coto_cgroup *group);
 /* Fields the host cannot tell are -1. */

@@ -1,8 +1,7 @@
 #include "kernel/ns.h"
 
-#include "base/own.h"
-
 #include <errno.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
@@ -12,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #ifndef SYS_clone3
@@ -31,12 +31,11 @@ struct k_clone_args {
     uint64_t stack, stack_size, tls, set_tid, set_tid_size, cgroup;
 };
 
-pid_t coto_ns_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd)
+static struct k_clone_args clone_args(uint64_t flags, int cgroup_fd, int *pidfd)
 {
-    int pidfd = -1;
     struct k_clone_args args = {
         .flags = flags | K_CLONE_PIDFD,
-        .pidfd = (uint64_t)(uintptr_t)&pidfd,
+        .pidfd = (uint64_t)(uintptr_t)pidfd,
         .exit_signal = SIGCHLD,
     };
 
@@ -44,12 +43,88 @@ pid_t coto_ns_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd)
         args.flags |= K_CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)cgroup_fd;
     }
+    return args;
+}
+
+pid_t coto_ns_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd)
+{
+    int pidfd = -1;
+    struct k_clone_args args = clone_args(flags, cgroup_fd, &pidfd);
     pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+
     if (pid < 0 && errno == ENOSYS && cgroup_fd < 0) /* a filter around us masks clone3 */
         pid = (pid_t)syscall(SYS_clone, flags | K_CLONE_PIDFD | SIGCHLD, 0, &pidfd, 0, 0);
     if (pid > 0)
         *ret_pidfd = pidfd;
     return pid;
+}
+
+/* A system call without a frame of its own and without errno: the result, or a
+ * negative errno. */
+static inline __attribute__((always_inline)) long raw_call(long number, long a, long b, long c)
+{
+#if defined __x86_64__
+    long result;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c)
+                     : "rcx", "r11", "memory");
+    return result;
+#else
+    long result = syscall(number, a, b, c, 0);
+    return result < 0 ? -errno : result;
+#endif
+}
+
+#if defined __x86_64__
+/* Parent and child return from the same system call on the same stack, so the call
+ * must be in this very frame (as in vfork); the child only goes deeper. */
+static __attribute__((noinline)) long borrow(struct k_clone_args *args, int (*child)(void *),
+                                             void *arg, volatile int *failure)
+{
+    args->flags |= CLONE_VM | CLONE_VFORK;
+    long pid = raw_call(SYS_clone3, (long)(intptr_t)args, sizeof *args, 0);
+    if (pid == 0) {
+        *failure = child(arg);
+        raw_call(SYS_exit_group, 127, 0, 0);
+        __builtin_unreachable();
+    }
+    return pid;
+}
+#endif
+
+pid_t coto_ns_spawn(uint64_t flags, int cgroup_fd, int (*child)(void *arg), void *arg,
+                    int *ret_pidfd)
+{
+    volatile int failure = 0;
+#if defined __x86_64__
+    int pidfd = -1;
+    struct k_clone_args args = clone_args(flags, cgroup_fd, &pidfd);
+    long pid = borrow(&args, child, arg, &failure);
+
+    if (pid > 0)
+        *ret_pidfd = pidfd;
+    if (pid < 0 && pid != -ENOSYS) {
+        errno = (int)-pid;
+        return -1;
+    }
+    if (pid > 0 && failure) {
+        while (waitpid((pid_t)pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+        close(pidfd);
+        *ret_pidfd = -1;
+        errno = failure;
+        return -1;
+    }
+    if (pid > 0)
+        return (pid_t)pid;
+#endif
+    pid_t forked = coto_ns_clone(flags, cgroup_fd, ret_pidfd);
+    if (forked == 0) {
+        child(arg);
+        _exit(127);
+    }
+    return forked;
 }
 
 void coto_ns_read(pid_t pid, struct coto_ns_set *ret_set)
@@ -65,14 +140,25 @@ void coto_ns_read(pid_t pid, struct coto_ns_set *ret_set)
     }
 }
 
-int coto_ns_loopback_up(struct coto_err *err)
+int coto_ns_make_net(int *ret_fd)
 {
-    struct ifreq req = {.ifr_flags = IFF_UP | IFF_RUNNING};
-    coto_auto_fd fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct ifreq req = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+    long result = raw_call(SYS_unshare, CLONE_NEWNET, 0, 0);
 
-    memcpy(req.ifr_name, "lo", 3);
-    if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &req))
-        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "bring the sandbox's loopback up");
+    if (result < 0)
+        return (int)-result;
+    long sock = raw_call(SYS_socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (sock < 0)
+        return (int)-sock;
+    result = raw_call(SYS_ioctl, sock, SIOCSIFFLAGS, (long)(intptr_t)&req);
+    raw_call(SYS_close, sock, 0, 0);
+    if (result < 0)
+        return (int)-result;
+    result = raw_call(SYS_openat, AT_FDCWD, (long)(intptr_t)"/proc/thread-self/ns/net",
+                      O_RDONLY | O_CLOEXEC);
+    if (result < 0)
+        return (int)-result;
+    *ret_fd = (int)result;
     return 0;
 }
 

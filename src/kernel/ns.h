@@ -27,8 +27,15 @@ extern const char *const coto_ns_name[COTO_NS_COUNT];
  * cgroup_fd is not -1, born inside that v2 cgroup. Returns the child's pid (0
  * in the child, -1 on error) and a pidfd in the parent. */
 pid_t coto_ns_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd);
+/* The same, but the child borrows the caller's memory until it executes a program
+ * (the caller is suspended meanwhile): no page is copied. child(arg) runs in it and
+ * must end in execve or return an errno, which is handed back as -1 with errno. */
+pid_t coto_ns_spawn(uint64_t flags, int cgroup_fd, int (*child)(void *arg), void *arg,
+                    int *ret_pidfd);
 /* Namespaces of a process; pid 0 is the caller. */
 void coto_ns_read(pid_t pid, struct coto_ns_set *ret_set);
-/* Brings the loopback device of the current network namespace up. */
-int coto_ns_loopback_up(struct coto_err *err);
+/* Moves the calling thread into a new network namespace with its loopback up and
+ * opens it. 0 or an errno; touches neither errno nor memory of others, so that it
+ * can run beside another thread. */
+int coto_ns_make_net(int *ret_fd);
 int coto_pidfd_signal(int pidfd, int signo);

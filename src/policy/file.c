@@ -121,8 +121,10 @@ static int open_file(const char *path, struct coto_err *err)
         coto_err_set(err, COTO_ERR_INPUT, errno, "policy file '%s'", path);
         return coto_err_remedy(err, "give the path of a readable YAML or JSON file");
     }
-    if (S_ISDIR(st.st_mode))
-        return coto_err_set(err, COTO_ERR_INPUT, EISDIR, "policy file '%s'", path);
+    if (S_ISDIR(st.st_mode)) {
+        coto_err_set(err, COTO_ERR_INPUT, EISDIR, "policy file '%s'", path);
+        return coto_err_remedy(err, "give the path of a readable YAML or JSON file");
+    }
     if (lift_fd(&fd))
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "policy file '%s'", path);
     return coto_take_fd(&fd);
@@ -201,6 +203,24 @@ static int apply_own_profile(struct coto_policy *policy, const struct coto_buf *
     return 0;
 }
 
+/* coto-policy refuses a key that comes twice, so one that does here is a list. */
+static int refuse_lists_for_scalars(const struct coto_buf *records, const char *origin,
+                                    struct coto_err *err)
+{
+    const char *last = "";
+    const char *key, *value;
+
+    for (size_t pos = 0; next_record(records, &pos, &key, &value); last = key) {
+        int opt = coto_opt_find(key, strlen(key));
+        if (opt < 0 || strcmp(key, last) != 0 || coto_options[opt].type == COTO_TYPE_LIST ||
+            coto_options[opt].type == COTO_TYPE_MAP)
+            continue;
+        coto_err_set(err, COTO_ERR_POLICY, 0, "%s: '%s' takes one value, not a list", origin, key);
+        return coto_err_remedy(err, "write '%s: VALUE'", key);
+    }
+    return 0;
+}
+
 int coto_policy_apply_file(struct coto_policy *policy, const char *path, struct coto_err *err)
 {
     coto_auto_buf records = {0};
@@ -215,7 +235,8 @@ int coto_policy_apply_file(struct coto_policy *policy, const char *path, struct 
         memcpy(origin, path, len + 1);
     else
         snprintf(origin, sizeof origin, "...%s", path + len - (sizeof origin - 4));
-    if (apply_own_profile(policy, &records, origin, err))
+    if (refuse_lists_for_scalars(&records, origin, err) ||
+        apply_own_profile(policy, &records, origin, err))
         return -1;
     for (size_t pos = 0; next_record(&records, &pos, &key, &value);)
         if (!is_profile_key(key) &&

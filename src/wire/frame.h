@@ -48,7 +48,8 @@
     X(KILL, 38, "host", "SIGKILL everything but init")                                             \
     X(COLLECT, 39, "host", "send the files below PATH: LIMIT_BYTES LIMIT_COUNT")                   \
     X(BYE, 40, "host", "kill everything and exit")                                                 \
-    X(SYMLINK, 42, "host", "create a symbolic link: PATH DATA")
+    X(SYMLINK, 42, "host", "create a symbolic link: PATH DATA")                                    \
+    X(SETUP, 43, "host", "build a native sandbox around yourself (wire/setup.h)")
 
 enum coto_frame_type {
 #define X(id, number, from, doc) COTO_FRAME_##id = number,
@@ -80,7 +81,12 @@ enum coto_frame_type {
     X(R_CAP_BND, 69) X(R_CAP_AMB, 70) X(R_NNP, 71) X(R_SECCOMP, 72) X(R_LANDLOCK, 73)              \
     X(R_ROOT_RO, 74) X(R_NOFILE, 75) X(R_FSIZE, 76) X(R_CPU, 77) X(R_NPROC, 78)                    \
     X(R_DATA, 79) X(R_FDS, 80) X(R_DISK_BYTES, 81) X(R_DISK_INODES, 82) X(R_PID, 83)               \
-    X(R_GROUPS, 84)
+    X(R_GROUPS, 84)                                                                                \
+    /* SETUP: see wire/setup.h */                                                                  \
+    X(S_USER, 96) X(S_HOST, 97) X(S_DISK, 98) X(S_TMP, 99) X(S_INODES, 100)                        \
+    X(S_OUTPUT_ONLY, 101) X(S_VERBOSE, 102) X(S_GIVEN, 103) X(S_ROOTFS, 104) X(S_MOUNT, 105)       \
+    X(S_SOURCE, 106) X(S_TARGET, 107) X(S_DEV, 108) X(S_INO, 109) X(S_MODE, 110)                   \
+    X(S_WRITABLE, 111) X(S_TMPFS, 112) X(S_TMPFS_SIZE, 113)
 
 enum coto_tag {
 #define X(id, number) COTO_TAG_##id = number,

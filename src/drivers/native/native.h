@@ -9,13 +9,6 @@
 
 #include <sys/types.h>
 
-/* Descriptors coto-init is started with. */
-enum {
-    NATIVE_FD_STREAM = 3,
-    NATIVE_FD_WORK = 4,
-    NATIVE_FD_FREE = 5, /* first number that must be closed */
-};
-
 struct native {
     struct coto_sandbox base; /* first */
     const struct coto_plan *plan;
@@ -31,49 +24,21 @@ struct native {
     struct coto_guard guard; /* removes the cgroup if we are killed */
 };
 
-/* What the parent tells the set-up child: one byte each. */
-enum {
-    NATIVE_GO_IDS = 'i',            /* id maps are written */
-    NATIVE_GO_IDS_AND_GROUPS = 'I', /* and setgroups is possible */
-    NATIVE_GO_CGROUP = 'c',         /* with descriptors to join the cgroup through */
-};
+/* A wall's state, as read back. */
+void native_say(struct coto_wall_state *wall, bool up, const char *mechanism, const char *value);
 
-/* What the set-up child gets from its parent by fork. */
-struct native_child {
-    const struct coto_plan *plan;
-    int stream_fd;     /* wire to the supervisor; also the go signal */
-    int stdio_fd[3];   /* program's ends */
-    int init_fd;       /* the coto-init binary */
-    int *mount_fds;    /* detached clones made by a privileged parent, or NULL */
-    int rootfs_fd;     /* likewise for --rootfs; -1: the child clones it */
-    bool verbose;
-};
+/* limits.c */
+void native_cgroup_find(struct native *sandbox);
+int native_cgroup_make(struct native *sandbox, struct coto_err *err);
+void native_limits_say(struct native *sandbox);
+void native_identity_say(struct native *sandbox);
+int native_limits_check(const struct native *sandbox, struct coto_err *err);
 
-/* child.c: everything between clone and execve of coto-init; never returns. */
-_Noreturn void native_child_main(struct native_child *child);
-
-/* rootfs.c: the file system, in the child's own mount namespace. */
-struct native_root {
-    const struct native_child *child;
-    int fd;      /* the new root (tmpfs) */
-    int work_fd; /* workspace, writable */
-    struct {
-        const char *name;
-        int mount_fd;      /* clone of a directory, or -1 */
-        char link[64];     /* or a link's target */
-    } top[48];
-    char names[48][64];
-    int top_count;
-    int *mount_fds;
-};
-int native_root_clone_host(struct native_root *root, struct coto_err *err);
-int native_root_make(struct native_root *root, struct coto_err *err);
-int native_root_mounts(struct native_root *root, struct coto_err *err);
-int native_root_proc(struct native_root *root, struct coto_err *err);
-int native_root_dev(struct native_root *root, struct coto_err *err);
-int native_root_work(struct native_root *root, struct coto_err *err);
-int native_root_etc(struct native_root *root, struct coto_err *err);
-int native_root_enter(struct native_root *root, struct coto_err *err);
+/* launch.c: coto-init in new namespaces, and the talk with it before READY. */
+int native_launch(struct native *sandbox, int cgroup_fd, struct coto_err *err);
+int native_send_setup(struct native *sandbox, bool verbose, struct coto_err *err);
+int native_send_ids(struct native *sandbox, struct coto_err *err);
+int native_send_cgroup(struct native *sandbox, struct coto_err *err);
 
 /* probe.c */
 int native_probe(struct coto_probe *ret_probe, struct coto_err *err);

@@ -9,10 +9,9 @@
  * Clones are taken first, with the caller's own file permissions; everything
  * after that runs as the sandbox's uid.
  */
-#include "drivers/native/native.h"
+#include "init/setup.h"
 
 #include "base/fd.h"
-#include "base/units.h"
 #include "kernel/mount.h"
 
 #include <dirent.h>
@@ -20,7 +19,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,9 +28,9 @@
 
 /* ---- sources ---- */
 
-static int add_top(struct native_root *root, int dirfd, const char *name, struct coto_err *err)
+static int add_top(struct init_root *root, int dirfd, const char *name, struct coto_err *err)
 {
-    int max = (int)(sizeof root->top / sizeof root->top[0]);
+    const int max = INIT_ROOT_TOP;
 
     if (root->top_count == max)
         return coto_err_set(err, COTO_ERR_UNAVAILABLE, 0,
@@ -51,15 +49,14 @@ static int add_top(struct native_root *root, int dirfd, const char *name, struct
         if (fd < 0 || coto_mount_set(fd, RO, true, err))
             return coto_err_wrap(err, "show '%s' in the sandbox", name);
     }
-    snprintf(root->names[i], sizeof root->names[i], "%s", *name == '/' ? name + 1 : name);
-    root->top[i].name = root->names[i];
+    snprintf(root->top[i].name, sizeof root->top[i].name, "%s", *name == '/' ? name + 1 : name);
     root->top_count++;
     return 0;
 }
 
 /* Re-opens a host path in this mount namespace and insists that it is the very
  * file the plan means. */
-static int reopen(const struct coto_plan_path *path, struct coto_err *err)
+static int reopen(const struct coto_setup_path *path, struct coto_err *err)
 {
     const char *below = path->source + strspn(path->source, "/");
     coto_auto_fd host = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -74,7 +71,7 @@ static int reopen(const struct coto_plan_path *path, struct coto_err *err)
     return coto_take_fd(&fd);
 }
 
-static int clone_planned(const struct coto_plan_path *path, struct coto_err *err)
+static int clone_planned(const struct coto_setup_path *path, struct coto_err *err)
 {
     coto_auto_fd fd = reopen(path, err);
 
@@ -91,37 +88,34 @@ static bool is_ours(const char *name)
     return false;
 }
 
-static int clone_rootfs(struct native_root *root, struct coto_err *err)
+static int clone_rootfs(struct init_root *root, struct coto_err *err)
 {
-    const struct coto_plan *plan = root->child->plan;
-    coto_auto_fd given = root->child->rootfs_fd;
-    coto_auto_fd fd = given >= 0 ? coto_take_fd(&given) : reopen(&plan->rootfs, err);
+    const struct coto_setup *setup = root->setup;
+    coto_auto_fd fd = reopen(&setup->rootfs, err);
     coto_auto_fd list = fd < 0 ? -1 : openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = list < 0 ? NULL : fdopendir(list);
     struct dirent *entry;
     int failed = 0;
 
     if (!dir)
-        return coto_err_set(err, COTO_ERR_INPUT, errno, "root file system '%s'", plan->rootfs.source);
+        return coto_err_set(err, COTO_ERR_INPUT, errno, "root file system '%s'", setup->rootfs.source);
     coto_take_fd(&list);
     while (!failed && (entry = readdir(dir))) {
         size_t n = strlen(entry->d_name);
-        bool work = strncmp(plan->workdir + 1, entry->d_name, n) == 0 && !plan->workdir[n + 1];
-        if (!is_ours(entry->d_name) && !work && n < sizeof root->names[0])
+        bool work = strncmp(setup->workdir + 1, entry->d_name, n) == 0 && !setup->workdir[n + 1];
+        if (!is_ours(entry->d_name) && !work && n < sizeof root->top[0].name)
             failed = add_top(root, fd, entry->d_name, err);
     }
     closedir(dir);
     return failed;
 }
 
-int native_root_clone_host(struct native_root *root, struct coto_err *err)
+int init_root_clone_host(struct init_root *root, struct coto_err *err)
 {
     static const char *const dirs[] = {"/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32"};
-    const struct coto_plan *plan = root->child->plan;
+    const struct coto_setup *setup = root->setup;
 
-    if (coto_mount_make_private(err))
-        return -1;
-    if (plan->rootfs.source) {
+    if (setup->rootfs.source) {
         if (clone_rootfs(root, err))
             return -1;
     } else {
@@ -129,14 +123,8 @@ int native_root_clone_host(struct native_root *root, struct coto_err *err)
             if (add_top(root, AT_FDCWD, dirs[i], err))
                 return -1;
     }
-    root->mount_fds = root->child->mount_fds;
-    if (root->mount_fds || plan->mount_count == 0)
-        return 0;
-    root->mount_fds = calloc(plan->mount_count, sizeof *root->mount_fds);
-    if (!root->mount_fds)
-        return coto_err_set(err, COTO_ERR_LIMIT, errno, "mounts");
-    for (size_t i = 0; i < plan->mount_count; i++) {
-        root->mount_fds[i] = clone_planned(&plan->mounts[i], err);
+    for (unsigned i = 0; i < setup->mount_count && !setup->mounts_given; i++) {
+        root->mount_fds[i] = clone_planned(&setup->mounts[i], err);
         if (root->mount_fds[i] < 0)
             return -1;
     }
@@ -158,7 +146,7 @@ static int new_tmpfs(int64_t bytes, int64_t inodes, const char *mode, unsigned a
     return coto_mount_new("tmpfs", options, attrs, err);
 }
 
-static int make_dir(const struct native_root *root, const char *path, struct coto_err *err)
+static int make_dir(const struct init_root *root, const char *path, struct coto_err *err)
 {
     if (mkdirat(root->fd, path, 0755) == 0 || errno == EEXIST)
         return 0;
@@ -173,7 +161,7 @@ static int make_dir(const struct native_root *root, const char *path, struct cot
     return 0;
 }
 
-static int make_file(const struct native_root *root, const char *path, const char *text,
+static int make_file(const struct init_root *root, const char *path, const char *text,
                      struct coto_err *err)
 {
     coto_auto_fd fd = coto_path_open_beneath(root->fd, path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
@@ -183,19 +171,19 @@ static int make_file(const struct native_root *root, const char *path, const cha
     return 0;
 }
 
-static int attach_tmpfs(const struct native_root *root, const char *path, int64_t bytes,
+static int attach_tmpfs(const struct init_root *root, const char *path, int64_t bytes,
                         struct coto_err *err)
 {
-    const struct coto_plan *plan = root->child->plan;
-    unsigned attrs = RW | (plan->noexec ? COTO_ATTR_NOEXEC : 0);
-    coto_auto_fd fd = new_tmpfs(bytes, plan->inodes, "1777", attrs, err);
+    const struct coto_setup *setup = root->setup;
+    unsigned attrs = RW | (setup->noexec ? COTO_ATTR_NOEXEC : 0);
+    coto_auto_fd fd = new_tmpfs(bytes, setup->inodes, "1777", attrs, err);
 
     if (fd < 0 || make_dir(root, path, err))
         return -1;
     return coto_mount_attach(fd, root->fd, path, err);
 }
 
-int native_root_make(struct native_root *root, struct coto_err *err)
+int init_root_make(struct init_root *root, struct coto_err *err)
 {
     coto_auto_fd host = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
@@ -221,17 +209,17 @@ int native_root_make(struct native_root *root, struct coto_err *err)
     return 0;
 }
 
-int native_root_mounts(struct native_root *root, struct coto_err *err)
+int init_root_mounts(struct init_root *root, struct coto_err *err)
 {
-    const struct coto_plan *plan = root->child->plan;
+    const struct coto_setup *setup = root->setup;
 
-    for (size_t i = 0; i < plan->tmpfs_count; i++)
-        if (attach_tmpfs(root, plan->tmpfs[i].target + 1, plan->tmpfs[i].size, err))
+    for (unsigned i = 0; i < setup->tmpfs_count; i++)
+        if (attach_tmpfs(root, setup->tmpfs[i].target + 1, setup->tmpfs[i].size, err))
             return -1;
-    for (size_t i = 0; i < plan->mount_count; i++) {
-        const struct coto_plan_path *m = &plan->mounts[i];
+    for (unsigned i = 0; i < setup->mount_count; i++) {
+        const struct coto_setup_path *m = &setup->mounts[i];
         const char *at = m->target + 1;
-        unsigned attrs = m->writable ? RW | (plan->noexec ? COTO_ATTR_NOEXEC : 0) : RO;
+        unsigned attrs = m->writable ? RW | (setup->noexec ? COTO_ATTR_NOEXEC : 0) : RO;
         if (coto_mount_set(root->mount_fds[i], attrs, true, err))
             return coto_err_wrap(err, "mount '%s'", m->source);
         int failed = S_ISDIR(m->mode) ? make_dir(root, at, err)
@@ -242,14 +230,14 @@ int native_root_mounts(struct native_root *root, struct coto_err *err)
         close(root->mount_fds[i]);
     }
     /* Unless the policy has put something there. */
-    if (!plan->rootfs.source && symlinkat("/tmp", root->fd, "var/tmp") && errno != EEXIST)
+    if (!setup->rootfs.source && symlinkat("/tmp", root->fd, "var/tmp") && errno != EEXIST)
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '/var/tmp'");
     return 0;
 }
 
 /* ---- /proc ---- */
 
-static int mask(const struct native_root *root, const char *path, struct coto_err *err)
+static int mask(const struct init_root *root, const char *path, struct coto_err *err)
 {
     if (faccessat(root->fd, path, F_OK, 0))
         return 0; /* this kernel has no such file */
@@ -257,7 +245,7 @@ static int mask(const struct native_root *root, const char *path, struct coto_er
     return clone < 0 ? -1 : coto_mount_attach_own(clone, root->fd, path, err);
 }
 
-int native_root_proc(struct native_root *root, struct coto_err *err)
+int init_root_proc(struct init_root *root, struct coto_err *err)
 {
     /* What every uid could read and no sandbox should: keys, kernel addresses,
      * interrupts of the host. What only the host's root may open needs
@@ -285,7 +273,7 @@ int native_root_proc(struct native_root *root, struct coto_err *err)
 
 /* ---- /dev ---- */
 
-static int show_device(const struct native_root *root, const char *name, struct coto_err *err)
+static int show_device(const struct init_root *root, const char *name, struct coto_err *err)
 {
     char host[32];
     char inside[32];
@@ -302,7 +290,7 @@ static int show_device(const struct native_root *root, const char *name, struct 
     return coto_mount_attach_own(fd, root->fd, inside, err);
 }
 
-int native_root_dev(struct native_root *root, struct coto_err *err)
+int init_root_dev(struct init_root *root, struct coto_err *err)
 {
     static const char *const devices[] = {"null", "zero", "full", "urandom"};
     static const char *const links[][2] = {{"/proc/self/fd", "dev/fd"},
@@ -332,12 +320,12 @@ int native_root_dev(struct native_root *root, struct coto_err *err)
 
 /* /tmp and /dev/shm are two directories of one file system: half the cost, and
  * one size for both. */
-static int make_scratch(const struct native_root *root, struct coto_err *err)
+static int make_scratch(const struct init_root *root, struct coto_err *err)
 {
-    const struct coto_plan *plan = root->child->plan;
-    unsigned attrs = RW | (plan->noexec ? COTO_ATTR_NOEXEC : 0);
+    const struct coto_setup *setup = root->setup;
+    unsigned attrs = RW | (setup->noexec ? COTO_ATTR_NOEXEC : 0);
     static const char *const parts[][2] = {{"tmp", "tmp"}, {"shm", "dev/shm"}};
-    coto_auto_fd fd = new_tmpfs(plan->tmp_bytes, plan->inodes, "755", attrs, err);
+    coto_auto_fd fd = new_tmpfs(setup->tmp_bytes, setup->inodes, "755", attrs, err);
 
     if (fd < 0 || make_dir(root, "tmp", err))
         return -1;
@@ -351,27 +339,27 @@ static int make_scratch(const struct native_root *root, struct coto_err *err)
     return 0;
 }
 
-int native_root_work(struct native_root *root, struct coto_err *err)
+int init_root_work(struct init_root *root, struct coto_err *err)
 {
-    const struct coto_plan *plan = root->child->plan;
-    const char *at = plan->workdir + 1;
-    unsigned attrs = RW | (plan->noexec ? COTO_ATTR_NOEXEC : 0);
+    const struct coto_setup *setup = root->setup;
+    const char *at = setup->workdir + 1;
+    unsigned attrs = RW | (setup->noexec ? COTO_ATTR_NOEXEC : 0);
 
     if (make_scratch(root, err))
         return -1;
-    if (!plan->rootfs.source && (make_dir(root, "var", err) || make_dir(root, "run", err)))
+    if (!setup->rootfs.source && (make_dir(root, "var", err) || make_dir(root, "run", err)))
         return -1;
-    root->work_fd = new_tmpfs(plan->disk_bytes, plan->inodes, "755", attrs, err);
+    root->work_fd = new_tmpfs(setup->disk_bytes, setup->inodes, "755", attrs, err);
     if (root->work_fd < 0 || make_dir(root, at, err) || mkdirat(root->work_fd, "output", 0755))
         return -1;
     /* The program's view may be read-only while init keeps a writable handle to
      * put files in: two mounts of one file system. */
     coto_auto_fd shown = coto_mount_clone(root->work_fd, "", false, err);
     if (shown < 0 ||
-        (plan->writable_output_only && coto_mount_set(shown, COTO_ATTR_RDONLY, false, err)) ||
+        (setup->writable_output_only && coto_mount_set(shown, COTO_ATTR_RDONLY, false, err)) ||
         coto_mount_attach(shown, root->fd, at, err))
         return -1;
-    if (!plan->writable_output_only)
+    if (!setup->writable_output_only)
         return 0;
     char path[4200];
     snprintf(path, sizeof path, "%s/output", at);
@@ -381,7 +369,7 @@ int native_root_work(struct native_root *root, struct coto_err *err)
 
 /* ---- /etc ---- */
 
-static int show_etc(const struct native_root *root, const char *name, struct coto_err *err)
+static int show_etc(const struct init_root *root, const char *name, struct coto_err *err)
 {
     char host[64];
     char link[256];
@@ -405,27 +393,27 @@ static int show_etc(const struct native_root *root, const char *name, struct cot
     return coto_mount_attach_own(fd, root->fd, host + 1, err);
 }
 
-static int fresh_etc(const struct native_root *root, struct coto_err *err)
+static int fresh_etc(const struct init_root *root, struct coto_err *err)
 {
-    const struct coto_plan *plan = root->child->plan;
+    const struct coto_setup *setup = root->setup;
     char text[1024];
 
     snprintf(text, sizeof text,
              "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n"
              "%s:x:%u:%u:%s:%s:/bin/sh\n"
              "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
-             plan->user_name, (unsigned)plan->uid, (unsigned)plan->gid, plan->user_name,
-             plan->workdir);
+             setup->user_name, (unsigned)setup->uid, (unsigned)setup->gid, setup->user_name,
+             setup->workdir);
     if (make_file(root, "etc/passwd", text, err))
         return -1;
-    snprintf(text, sizeof text, "root:x:0:\n%s:x:%u:\nnogroup:x:65534:\n", plan->user_name,
-             (unsigned)plan->gid);
+    snprintf(text, sizeof text, "root:x:0:\n%s:x:%u:\nnogroup:x:65534:\n", setup->user_name,
+             (unsigned)setup->gid);
     if (make_file(root, "etc/group", text, err))
         return -1;
-    snprintf(text, sizeof text, "127.0.0.1 localhost %s\n::1 localhost\n", plan->hostname);
+    snprintf(text, sizeof text, "127.0.0.1 localhost %s\n::1 localhost\n", setup->hostname);
     if (make_file(root, "etc/hosts", text, err))
         return -1;
-    snprintf(text, sizeof text, "%s\n", plan->hostname);
+    snprintf(text, sizeof text, "%s\n", setup->hostname);
     if (make_file(root, "etc/hostname", text, err) ||
         make_file(root, "etc/resolv.conf", "# no network\n", err))
         return -1;
@@ -435,7 +423,7 @@ static int fresh_etc(const struct native_root *root, struct coto_err *err)
                      err);
 }
 
-int native_root_etc(struct native_root *root, struct coto_err *err)
+int init_root_etc(struct init_root *root, struct coto_err *err)
 {
     /* What programs need to start: the loader's cache, Debian's alternatives,
      * certificates (never private keys), and language run-times that keep a
@@ -446,7 +434,7 @@ int native_root_etc(struct native_root *root, struct coto_err *err)
         "services",
     };
 
-    if (root->child->plan->rootfs.source)
+    if (root->setup->rootfs.source)
         return 0; /* it brings its own */
     if (make_dir(root, "etc", err) || make_dir(root, "etc/ssl", err) || fresh_etc(root, err))
         return -1;
@@ -456,7 +444,7 @@ int native_root_etc(struct native_root *root, struct coto_err *err)
     return 0;
 }
 
-int native_root_enter(struct native_root *root, struct coto_err *err)
+int init_root_enter(struct init_root *root, struct coto_err *err)
 {
     if (coto_mount_pivot(root->fd, err))
         return -1;

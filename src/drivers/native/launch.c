@@ -1,0 +1,247 @@
+/* Starting coto-init in new namespaces, and telling it what to build.
+ *
+ * The child borrows our memory until it executes coto-init, so nothing is copied and
+ * nothing of ours is left in it. It keeps the capabilities the set-up needs across
+ * that execve as ambient ones; they count in its own user namespace only.
+ */
+#include "drivers/native/native.h"
+
+#include "base/fd.h"
+#include "drivers/initbin.h"
+#include "kernel/mount.h"
+#include "wire/setup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+/* The child's ends of everything, in the order of its descriptors 0 to 3. */
+struct launch {
+    int fds[4];
+    int init_fd;
+};
+
+static int explain_clone(int saved, struct coto_err *err)
+{
+    coto_err_set(err, COTO_ERR_WALL, saved, "user_namespace: cannot be created");
+    if (saved == ENOSPC || saved == EUSERS)
+        return coto_err_remedy(err, "raise the limit: sysctl user.max_user_namespaces=16384");
+    if (saved == EPERM || saved == EACCES)
+        return coto_err_remedy(
+            err, "allow user namespaces: sysctl kernel.unprivileged_userns_clone=1, on Ubuntu "
+                 "kernel.apparmor_restrict_unprivileged_userns=0, in Docker a seccomp profile that "
+                 "allows them; or run coto as root");
+    if (saved == EINVAL)
+        return coto_err_remedy(err, "use a kernel of at least Linux 5.12 with user namespaces");
+    return coto_err_remedy(err, "see `coto doctor`");
+}
+
+static int make_stream(struct native *n, struct launch *launch, struct coto_err *err)
+{
+    int sv[2];
+    int size = 1 << 20;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv))
+        return coto_err_set(err, COTO_ERR_LIMIT, errno, "stream to the sandbox");
+    n->base.stream_fd = sv[0];
+    launch->fds[3] = sv[1];
+    setsockopt(sv[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    /* Tests only: stdio as frames, as at levels that have one byte stream and no
+     * pipes; coto-init's own stdio is then nothing. */
+    bool frames = getenv("COTO_TEST_FRAMES") != NULL;
+    for (int i = 0; i < 3; i++) {
+        int p[2];
+        if (frames) {
+            launch->fds[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
+            continue;
+        }
+        if (pipe2(p, O_CLOEXEC))
+            return coto_err_set(err, COTO_ERR_LIMIT, errno, "pipes to the sandbox");
+        n->base.stdio_fd[i] = i == 0 ? p[1] : p[0];
+        launch->fds[i] = i == 0 ? p[0] : p[1];
+    }
+    return 0;
+}
+
+/* ---- in the child: system calls only, no memory of its own ---- */
+
+static int keep_capabilities(void)
+{
+    static const int needed[] = {CAP_CHOWN,  CAP_FOWNER,  CAP_SETGID,   CAP_SETUID,
+                                 CAP_SETPCAP, CAP_NET_ADMIN, CAP_SYS_ADMIN};
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct data[2];
+
+    if (syscall(SYS_capget, &header, data))
+        return errno;
+    data[0].inheritable = data[0].permitted;
+    data[1].inheritable = data[1].permitted;
+    if (syscall(SYS_capset, &header, data))
+        return errno;
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
+        if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, needed[i], 0, 0))
+            return errno;
+    return 0;
+}
+
+static int exec_init(void *arg)
+{
+    static char *const argv[] = {"coto-init", "--in=3", "--out=3", "--setup", NULL};
+    static char *const envp[] = {NULL};
+    const struct launch *launch = arg;
+    int from[4];
+    sigset_t none;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    int failure = keep_capabilities();
+    if (failure)
+        return failure;
+    /* Lifted out of the way first, so that none is overwritten. */
+    int init_fd = fcntl(launch->init_fd, F_DUPFD_CLOEXEC, 32);
+    for (int i = 0; i < 4; i++)
+        from[i] = fcntl(launch->fds[i], F_DUPFD_CLOEXEC, 32);
+    for (int i = 0; i < 4; i++)
+        if (from[i] < 0 || dup2(from[i], i) < 0)
+            return errno;
+    if (syscall(SYS_close_range, 4u, ~0u, 4u /* CLOEXEC */))
+        return errno;
+    syscall(SYS_execveat, init_fd, "", argv, envp, AT_EMPTY_PATH);
+    return errno;
+}
+
+/* ---- in the supervisor ---- */
+
+int native_launch(struct native *n, int cgroup_fd, struct coto_err *err)
+{
+    uint64_t flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
+    struct launch launch = {.fds = {-1, -1, -1, -1}, .init_fd = -1};
+
+    launch.init_fd = coto_initbin_open(err);
+    int failed = launch.init_fd < 0 || make_stream(n, &launch, err);
+    if (!failed) {
+        pid_t pid = coto_ns_spawn(flags, cgroup_fd, exec_init, &launch, &n->pidfd);
+        if (pid < 0)
+            failed = explain_clone(errno, err);
+        else
+            n->pid = pid;
+    }
+    coto_own_close(&launch.init_fd);
+    for (int i = 0; i < 4; i++)
+        coto_own_close(&launch.fds[i]);
+    return failed ? -1 : 0;
+}
+
+static void fill_path(const struct coto_plan_path *from, struct coto_setup_path *to)
+{
+    *to = (struct coto_setup_path){.source = from->source,
+                                   .target = from->target,
+                                   .dev = from->dev,
+                                   .ino = from->ino,
+                                   .mode = from->mode,
+                                   .writable = from->writable};
+}
+
+static int fill_setup(const struct native *n, bool verbose, struct coto_setup *setup,
+                      struct coto_err *err)
+{
+    const struct coto_plan *plan = n->plan;
+
+    if (plan->mount_count > COTO_SETUP_MOUNTS || plan->tmpfs_count > COTO_SETUP_MOUNTS)
+        return coto_err_set(err, COTO_ERR_POLICY, 0, "more than %d mounts", COTO_SETUP_MOUNTS);
+    *setup = (struct coto_setup){.uid = plan->uid,
+                                 .gid = plan->gid,
+                                 .caps = plan->caps,
+                                 .user_name = plan->user_name,
+                                 .hostname = plan->hostname,
+                                 .workdir = plan->workdir,
+                                 .disk_bytes = plan->disk_bytes,
+                                 .tmp_bytes = plan->tmp_bytes,
+                                 .inodes = plan->inodes,
+                                 .noexec = plan->noexec,
+                                 .writable_output_only = plan->writable_output_only,
+                                 .verbose = verbose,
+                                 .mount_count = (unsigned)plan->mount_count,
+                                 .tmpfs_count = (unsigned)plan->tmpfs_count};
+    if (plan->rootfs.source)
+        fill_path(&plan->rootfs, &setup->rootfs);
+    for (size_t i = 0; i < plan->mount_count; i++)
+        fill_path(&plan->mounts[i], &setup->mounts[i]);
+    for (size_t i = 0; i < plan->tmpfs_count; i++)
+        setup->tmpfs[i] = (struct coto_setup_tmpfs){plan->tmpfs[i].target, plan->tmpfs[i].size};
+    return 0;
+}
+
+/* A supervisor with CAP_SYS_ADMIN takes the clones from the plan's own descriptors,
+ * so no name is resolved again; otherwise init re-opens and compares. Count. */
+static int clone_mounts(const struct coto_plan *plan, int fds[COTO_SETUP_MOUNTS])
+{
+    int count = 0;
+
+    for (size_t i = 0; i < plan->mount_count; i++) {
+        fds[count] = coto_mount_clone(plan->mounts[i].fd, "", true, NULL);
+        if (fds[count] < 0) {
+            while (count > 0)
+                close(fds[--count]);
+            return 0;
+        }
+        count++;
+    }
+    return count;
+}
+
+int native_send_setup(struct native *n, bool verbose, struct coto_err *err)
+{
+    static struct coto_setup setup;
+    coto_auto_buf frame = {0};
+    int fds[COTO_SETUP_MOUNTS];
+
+    if (fill_setup(n, verbose, &setup, err))
+        return -1;
+    int count = clone_mounts(n->plan, fds);
+    setup.mounts_given = count > 0;
+    coto_setup_encode(&setup, &frame);
+    int failed = frame.failed || coto_fd_send(n->base.stream_fd, COTO_GO_SETUP, fds, count) ||
+                 coto_fd_write_all(n->base.stream_fd, frame.data, frame.len);
+    int saved = errno;
+    while (count > 0)
+        close(fds[--count]);
+    return failed ? coto_err_set(err, COTO_ERR_INTERNAL, saved, "tell coto-init the plan") : 0;
+}
+
+int native_send_ids(struct native *n, struct coto_err *err)
+{
+    if (coto_idmap_choose(n->plan->idmap, &n->map, err) ||
+        coto_idmap_write(&n->map, n->pid, n->plan->uid, n->plan->gid, err))
+        return -1;
+    char go = n->map.kind == COTO_MAP_SINGLE ? COTO_GO_IDS : COTO_GO_IDS_AND_GROUPS;
+    if (coto_fd_write_all(n->base.stream_fd, &go, 1))
+        return coto_err_set(err, COTO_ERR_INTERNAL, errno, "tell coto-init its ids");
+    return 0;
+}
+
+/* The child's uid has no right to a cgroup; it writes through our descriptors. */
+int native_send_cgroup(struct native *n, struct coto_err *err)
+{
+    int fds[COTO_CG_COUNT] = {-1};
+    int count = n->has_group ? coto_cgroup_open_join(&n->group, fds) : 0;
+    int failed = count < 0 || coto_fd_send(n->base.stream_fd, COTO_GO_CGROUP, fds, count);
+    int saved = errno;
+
+    for (int i = 0; i < count; i++)
+        close(fds[i]);
+    return failed ? coto_err_set(err, COTO_ERR_SYSTEM, saved, "join the cgroup") : 0;
+}

@@ -1,0 +1,278 @@
+/* A native sandbox, built by its own PID 1: an ordered array of named steps.
+ *
+ * The process was cloned into new user, pid, mount, ipc and uts namespaces and has
+ * executed coto-init: nothing of the supervisor's memory is here. It has the
+ * capabilities it needs in its own user namespace (as ambient ones) and none
+ * outside. Order matters: clones of host directories are taken before the uid
+ * changes (they need the caller's permissions); the cgroup namespace comes after
+ * the cgroup was joined; privilege goes last.
+ */
+#include "init/setup.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "kernel/caps.h"
+#include "kernel/mount.h"
+#include "kernel/ns.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct net {
+    _Alignas(16) char stack[16384];
+    int fd; /* of the new namespace */
+    int error;
+    pid_t tid; /* 0 once the thread is gone */
+};
+
+struct setup {
+    int stream_fd;
+    struct coto_setup what;
+    struct init_root root;
+    struct net net;
+};
+
+/* When memory is out the kernel shall take the sandbox, not its neighbours; init
+ * is the smallest process in it. Now, because /proc/self is ours only until the
+ * uid changes. */
+static int step_oom(struct setup *s, struct coto_err *err)
+{
+    (void)s;
+    if (coto_file_write_at(AT_FDCWD, "/proc/self/oom_score_adj", "1000"))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "set oom_score_adj");
+    return 0;
+}
+
+/* ---- network ---- */
+
+/* The network namespace takes a third of the whole set-up, all of it in the
+ * kernel and none of it in the way of mounts: a second thread makes it while this
+ * one goes on, and this one joins it at the end. The thread shares everything,
+ * makes only system calls and ends before privilege is dropped. */
+static int net_thread(void *arg)
+{
+    struct net *net = arg;
+
+    net->error = coto_ns_make_net(&net->fd);
+    return 0;
+}
+
+/* The scheduler would queue the thread behind us on this CPU. */
+static void send_elsewhere(pid_t tid)
+{
+    cpu_set_t cpus;
+    unsigned here;
+
+    if (syscall(SYS_getcpu, &here, NULL, NULL) || here >= CPU_SETSIZE ||
+        sched_getaffinity(0, sizeof cpus, &cpus) || CPU_COUNT(&cpus) < 2)
+        return;
+    CPU_CLR(here, &cpus);
+    sched_setaffinity(tid, sizeof cpus, &cpus);
+}
+
+static int step_network(struct setup *s, struct coto_err *err)
+{
+    int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+                CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID;
+
+    s->net.fd = -1;
+    s->net.tid = 1;
+    pid_t tid = clone(net_thread, s->net.stack + sizeof s->net.stack, flags, &s->net, NULL, NULL,
+                      &s->net.tid);
+    if (tid < 0)
+        return coto_err_set(err, COTO_ERR_LIMIT, errno, "start the network thread");
+    send_elsewhere(tid);
+    return 0;
+}
+
+static int step_join_network(struct setup *s, struct coto_err *err)
+{
+    pid_t tid;
+
+    /* The kernel clears tid and wakes us when the thread has ended. */
+    while ((tid = __atomic_load_n(&s->net.tid, __ATOMIC_ACQUIRE)) != 0)
+        syscall(SYS_futex, &s->net.tid, 0 /* FUTEX_WAIT */, tid, NULL, NULL, 0);
+    if (s->net.error)
+        return coto_err_set(err, COTO_ERR_WALL, s->net.error, "net_namespace");
+    if (setns(s->net.fd, CLONE_NEWNET))
+        return coto_err_set(err, COTO_ERR_WALL, errno, "net_namespace: join");
+    coto_own_close(&s->net.fd);
+    return 0;
+}
+
+/* ---- what the supervisor says ---- */
+
+static int went_away(struct coto_err *err)
+{
+    return coto_err_set(err, COTO_ERR_INTERNAL, 0, "the supervisor went away");
+}
+
+static int step_private(struct setup *s, struct coto_err *err)
+{
+    (void)s;
+    return coto_mount_make_private(err);
+}
+
+static int step_read_setup(struct setup *s, struct coto_err *err)
+{
+    struct coto_frame_reader reader = {0};
+    struct coto_frame frame;
+    char go = 0;
+    int got;
+    int count = coto_fd_receive(s->stream_fd, &go, s->root.mount_fds, COTO_SETUP_MOUNTS);
+
+    if (count < 0 || go != COTO_GO_SETUP)
+        return went_away(err);
+    /* Byte-exact: what follows the frame is for a later step. */
+    char *head = coto_buf_reserve(&reader.buf, COTO_FRAME_HEADER);
+    if (!head || coto_fd_read_exact(s->stream_fd, head, COTO_FRAME_HEADER))
+        return went_away(err);
+    size_t len = (unsigned char)head[0] | (size_t)(unsigned char)head[1] << 8 |
+                 (size_t)(unsigned char)head[2] << 16;
+    char *body = len <= COTO_FRAME_MAX ? coto_buf_reserve(&reader.buf, COTO_FRAME_HEADER + len) : NULL;
+    if (!body || coto_fd_read_exact(s->stream_fd, body + COTO_FRAME_HEADER, len))
+        return went_away(err);
+    reader.buf.len = COTO_FRAME_HEADER + len;
+    got = coto_frame_next(&reader, &frame, err);
+    int failed = got == 1 ? coto_setup_decode(&frame, &s->what, err) : went_away(err);
+    coto_frame_reader_fini(&reader);
+    if (!failed && s->what.mounts_given && (unsigned)count != s->what.mount_count)
+        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "mounts and descriptors do not match");
+    return failed;
+}
+
+static int step_identity(struct setup *s, struct coto_err *err)
+{
+    char go = 0;
+
+    if (coto_fd_read_exact(s->stream_fd, &go, 1))
+        return went_away(err);
+    if (go == COTO_GO_IDS_AND_GROUPS && setgroups(0, NULL))
+        return coto_err_set(err, COTO_ERR_WALL, errno, "uid: drop groups");
+    if (setresgid(s->what.gid, s->what.gid, s->what.gid) ||
+        setresuid(s->what.uid, s->what.uid, s->what.uid))
+        return coto_err_set(err, COTO_ERR_WALL, errno, "uid: become %u", s->what.uid);
+    /* The change of uid cleared the parent-death signal. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    return 0;
+}
+
+static int step_cgroup(struct setup *s, struct coto_err *err)
+{
+    int fds[8];
+    char go = 0;
+    int count = coto_fd_receive(s->stream_fd, &go, fds, 8);
+
+    if (count < 0 || go != COTO_GO_CGROUP)
+        return went_away(err);
+    for (int i = 0; i < count; i++) {
+        coto_auto_fd fd = fds[i];
+        if (write(fd, "0", 1) != 1) /* "0": the writer itself (kernel/cgroup.h) */
+            return coto_err_set(err, COTO_ERR_SYSTEM, errno, "join the cgroup");
+    }
+    return 0;
+}
+
+static int step_cgroup_namespace(struct setup *s, struct coto_err *err)
+{
+    (void)s;
+    if (unshare(CLONE_NEWCGROUP))
+        return coto_err_set(err, COTO_ERR_WALL, errno, "cgroup_namespace");
+    return 0;
+}
+
+/* ---- file system, names, privilege ---- */
+
+#define ROOT_STEP(name)                                                                            \
+    static int step_##name(struct setup *s, struct coto_err *err)                                  \
+    {                                                                                              \
+        return init_root_##name(&s->root, err);                                                    \
+    }
+ROOT_STEP(clone_host)
+ROOT_STEP(make)
+ROOT_STEP(proc)
+ROOT_STEP(dev)
+ROOT_STEP(work)
+ROOT_STEP(etc)
+ROOT_STEP(mounts)
+ROOT_STEP(enter)
+
+static int step_names(struct setup *s, struct coto_err *err)
+{
+    if (sethostname(s->what.hostname, strlen(s->what.hostname)))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "set host name");
+    if (setdomainname("(none)", 6))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "set domain name");
+    return 0;
+}
+
+static int step_privilege(struct setup *s, struct coto_err *err)
+{
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        return coto_err_set(err, COTO_ERR_WALL, errno, "no_new_privs");
+    return coto_caps_limit(s->what.caps, err);
+}
+
+static const struct {
+    const char *name;
+    int (*run)(struct setup *, struct coto_err *);
+} steps[] = {
+    {"start making the network namespace", step_network},
+    {"first in line when memory is out", step_oom},
+    {"private mounts", step_private},
+    {"wait for the plan", step_read_setup},
+    {"clone host directories", step_clone_host},
+    {"wait for the id maps, become the sandbox's uid", step_identity},
+    {"root file system", step_make},
+    {"/proc", step_proc},
+    {"/dev", step_dev},
+    {"workspace and /tmp", step_work},
+    {"/etc", step_etc},
+    {"policy's mounts", step_mounts},
+    {"join the network namespace", step_join_network},
+    {"pivot_root", step_enter},
+    {"host name", step_names},
+    {"join the cgroup", step_cgroup},
+    {"cgroup namespace", step_cgroup_namespace},
+    {"drop privilege", step_privilege},
+};
+
+static void report_step(int fd, const char *name, int64_t us)
+{
+    coto_auto_buf buf = {0};
+    size_t at = coto_frame_begin(&buf, COTO_FRAME_STEP, 0);
+
+    coto_frame_add_text(&buf, COTO_TAG_TEXT, name);
+    coto_frame_add_num(&buf, COTO_TAG_SIZE, (uint64_t)us);
+    coto_frame_end(&buf, at);
+    coto_fd_write_all(fd, buf.data, buf.len);
+}
+
+int init_setup(int stream_fd, int *ret_work_fd, struct coto_err *err)
+{
+    static struct setup s;
+
+    s.stream_fd = stream_fd;
+    s.root.setup = &s.what;
+    s.root.fd = s.root.work_fd = -1;
+    int64_t before = coto_clock_us();
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        if (steps[i].run(&s, err))
+            return -1;
+        int64_t now = coto_clock_us();
+        if (s.what.verbose)
+            report_step(stream_fd, steps[i].name, now - before);
+        before = now;
+    }
+    coto_own_close(&s.root.fd);
+    coto_setup_fini(&s.what);
+    *ret_work_fd = s.root.work_fd;
+    return 0;
+}

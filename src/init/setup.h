@@ -1,0 +1,33 @@
+/* Building a native sandbox around this very process, between execve and READY. See
+ * setup.c for the steps and wire/setup.h for the talk with the supervisor. */
+#pragma once
+
+#include "base/err.h"
+#include "wire/setup.h"
+
+/* The whole of it: on success the workspace's writable handle is *ret_work_fd. */
+int init_setup(int stream_fd, int *ret_work_fd, struct coto_err *err);
+
+/* rootfs.c: the file system. */
+#define INIT_ROOT_TOP 48
+
+struct init_root {
+    const struct coto_setup *setup;
+    int fd;      /* the new root (tmpfs) */
+    int work_fd; /* workspace, writable */
+    struct {
+        char name[64];
+        int mount_fd;   /* clone of a directory, or -1 */
+        char link[64];  /* or a link's target */
+    } top[INIT_ROOT_TOP];
+    int top_count;
+    int mount_fds[COTO_SETUP_MOUNTS];
+};
+int init_root_clone_host(struct init_root *root, struct coto_err *err);
+int init_root_make(struct init_root *root, struct coto_err *err);
+int init_root_mounts(struct init_root *root, struct coto_err *err);
+int init_root_proc(struct init_root *root, struct coto_err *err);
+int init_root_dev(struct init_root *root, struct coto_err *err);
+int init_root_work(struct init_root *root, struct coto_err *err);
+int init_root_etc(struct init_root *root, struct coto_err *err);
+int init_root_enter(struct init_root *root, struct coto_err *err);

@@ -1,0 +1,59 @@
+/* What coto-init must know to build a native sandbox around itself: the part of a
+ * plan that it needs, as one SETUP frame. The receiver checks it again: targets are
+ * absolute, without ".." and empty parts; numbers are within bounds.
+ *
+ * The talk before READY, on the same stream (a UNIX socket): the host sends
+ * COTO_GO_SETUP with the descriptors of the mounts, the SETUP frame, then
+ * COTO_GO_IDS once the id maps are written, then COTO_GO_CGROUP with descriptors to
+ * join the cgroup through.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "wire/frame.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    COTO_GO_SETUP = 's',
+    COTO_GO_IDS = 'i',
+    COTO_GO_IDS_AND_GROUPS = 'I', /* and setgroups is possible */
+    COTO_GO_CGROUP = 'c',
+};
+
+#define COTO_SETUP_MOUNTS 64
+
+struct coto_setup_path {
+    char *source; /* host path, resolved; NULL: absent */
+    char *target; /* absolute path inside */
+    uint64_t dev, ino;
+    uint32_t mode;
+    bool writable;
+};
+
+struct coto_setup_tmpfs {
+    char *target;
+    int64_t size;
+};
+
+struct coto_setup {
+    uint32_t uid, gid;
+    uint64_t caps;
+    char *user_name, *hostname, *workdir;
+    int64_t disk_bytes, tmp_bytes, inodes;
+    bool noexec, writable_output_only, verbose;
+    bool mounts_given; /* their clones come as descriptors */
+    struct coto_setup_path rootfs;
+    struct coto_setup_path mounts[COTO_SETUP_MOUNTS];
+    unsigned mount_count;
+    struct coto_setup_tmpfs tmpfs[COTO_SETUP_MOUNTS];
+    unsigned tmpfs_count;
+};
+
+/* Appends the frame; strings are borrowed. */
+void coto_setup_encode(const struct coto_setup *setup, struct coto_buf *out);
+/* Fills *ret_setup with strings of its own; on failure nothing needs freeing. */
+int coto_setup_decode(const struct coto_frame *frame, struct coto_setup *ret_setup,
+                      struct coto_err *err);
+void coto_setup_fini(struct coto_setup *setup);
