@@ -1,8 +1,9 @@
 /* Times commands against each other in one run: every round starts each command
  * once, in turn, so that noise hits all of them alike. Prints median, p99,
- * minimum and the ratio to the first, or with --json one object.
+ * minimum and the ratio to the first, or with --json one object, or with --tsv
+ * lines of name, n, median, p99, minimum (ms), failures.
  *
- *   ratio [--rounds N] [--json] NAME CMD... ";;" NAME CMD... ";;" ...
+ *   ratio [--rounds N] [--json|--tsv] NAME CMD... ";;" NAME CMD... ";;" ...
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -68,13 +69,15 @@ static void run_once(struct command *c, int round)
     posix_spawn_file_actions_destroy(&actions);
 }
 
-static void print(struct command *commands, int count, int rounds, int json)
+enum format { AS_TABLE, AS_JSON, AS_TSV };
+
+static void print(struct command *commands, int count, int rounds, enum format format)
 {
     double base = 0;
 
-    if (json)
+    if (format == AS_JSON)
         printf("[");
-    else
+    else if (format == AS_TABLE)
         printf("%-28s %9s %9s %9s %7s %5s  n=%d\n", "", "median", "p99", "min", "ratio", "fail",
                rounds);
     for (int i = 0; i < count; i++) {
@@ -84,7 +87,10 @@ static void print(struct command *commands, int count, int rounds, int json)
         double p99 = c->ms[rounds - 1 - rounds / 100];
         if (i == 0)
             base = median;
-        if (json)
+        if (format == AS_TSV)
+            printf("%s\t%d\t%.3f\t%.3f\t%.3f\t%d\n", c->name, rounds, median, p99, c->ms[0],
+                   c->failures);
+        else if (format == AS_JSON)
             printf("%s{\"name\":\"%s\",\"n\":%d,\"median_ms\":%.3f,\"p99_ms\":%.3f,\"min_ms\":%.3f,"
                    "\"maxrss_kb\":%ld,\"failures\":%d}",
                    i ? "," : "", c->name, rounds, median, p99, c->ms[0], c->maxrss_kb, c->failures);
@@ -92,7 +98,7 @@ static void print(struct command *commands, int count, int rounds, int json)
             printf("%-28s %6.2f ms %6.2f ms %6.2f ms %6.2fx %5d\n", c->name, median, p99, c->ms[0],
                    median / base, c->failures);
     }
-    if (json)
+    if (format == AS_JSON)
         printf("]\n");
 }
 
@@ -101,12 +107,14 @@ int main(int argc, char **argv)
     static struct command commands[MAX_COMMANDS];
     int count = 0;
     int rounds = 200;
-    int json = 0;
+    enum format format = AS_TABLE;
     int i = 1;
 
     for (; i < argc && argv[i][0] == '-' && argv[i][1] == '-' && argv[i][2]; i++) {
         if (strcmp(argv[i], "--json") == 0)
-            json = 1;
+            format = AS_JSON;
+        else if (strcmp(argv[i], "--tsv") == 0)
+            format = AS_TSV;
         else if (strcmp(argv[i], "--rounds") == 0 && i + 1 < argc)
             rounds = atoi(argv[++i]);
     }
@@ -122,7 +130,7 @@ int main(int argc, char **argv)
         count++;
     }
     if (count == 0 || rounds < 1) {
-        fprintf(stderr, "usage: ratio [--rounds N] [--json] NAME CMD... ';;' NAME CMD...\n");
+        fprintf(stderr, "usage: ratio [--rounds N] [--json|--tsv] NAME CMD... ';;' NAME CMD...\n");
         return 64;
     }
     for (int warm = 0; warm < 3; warm++)
@@ -135,6 +143,6 @@ int main(int argc, char **argv)
     for (int r = 0; r < rounds; r++)
         for (int k = 0; k < count; k++)
             run_once(&commands[k], r);
-    print(commands, count, rounds, json);
+    print(commands, count, rounds, format);
     return 0;
 }
