@@ -21,7 +21,9 @@ ROOT = os.geteuid() == 0
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Walls the kernel gives to root only: on a host without delegated cgroups and
 # subordinate ids these are what an ordinary user's result must name.
-RESERVED = {"unique_uid", "memory", "cpus"}
+# A rate of as many CPUs as there are (2 by default) needs no cgroup.
+CPUS = len(os.sched_getaffinity(0))
+RESERVED = {"unique_uid", "memory"} | ({"cpus"} if CPUS > 2 else set())
 CORE = {"user_namespace", "pid_namespace", "mount_namespace", "net_namespace", "ipc_namespace",
         "uts_namespace", "cgroup_namespace", "uid", "capabilities", "no_new_privs", "seccomp",
         "landlock", "root_read_only", "descriptors"}

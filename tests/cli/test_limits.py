@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from .helpers import (COTO, ROOT, RESERVED, WAITER, cgroups_of, descendants, environment, fastest, inside,
+from .helpers import (COTO, CPUS, ROOT, RESERVED, WAITER, cgroups_of, descendants, environment, fastest, inside,
                       read, refused, run, run_json, running, sh)
 
 PY = ("--lang", "python", "-c")
@@ -313,6 +313,11 @@ def test_rlimits_from_inside():
 FLAGS = ["--memory", "96m", "--swap", "0", "--cpus", "0.7", "--pids", "33", "--iops", "500"]
 
 
+def rate(quota, period):
+    """Thousandths of a CPU; without a quota all there are."""
+    return CPUS * 1000 if quota.strip() in ("-1", "max") else 1000 * int(quota) // int(period)
+
+
 def kernel_limits(pid):
     """Limits of a process's cgroup, in coto's units, from the files of this host."""
     where = cgroups_of(pid)
@@ -320,7 +325,7 @@ def kernel_limits(pid):
         memory, cpu, pids, io = (where[name] for name in ("memory", "cpu", "pids", "blkio"))
         limit = int(read(memory / "memory.limit_in_bytes"))
         found = {"memory": limit, "pids": int(read(pids / "pids.max")) - 1,
-                 "cpus": 1000 * int(read(cpu / "cpu.cfs_quota_us")) // int(read(cpu / "cpu.cfs_period_us")),
+                 "cpus": rate(read(cpu / "cpu.cfs_quota_us"), read(cpu / "cpu.cfs_period_us")),
                  "iops": {int(line.split()[1]) for name in ("read", "write") for line in
                           read(io / f"blkio.throttle.{name}_iops_device").splitlines()}}
         memsw = memory / "memory.memsw.limit_in_bytes"
@@ -330,7 +335,7 @@ def kernel_limits(pid):
     quota, period = read(group / "cpu.max").split()
     words = dict(word.split("=") for word in read(group / "io.max").split()[1:])
     return {"memory": int(read(group / "memory.max")), "swap": int(read(group / "memory.swap.max")),
-            "cpus": 1000 * int(quota) // int(period), "pids": int(read(group / "pids.max")) - 1,
+            "cpus": rate(quota, period), "pids": int(read(group / "pids.max")) - 1,
             "iops": {int(words["riops"]), int(words["wiops"])}}
 
 
@@ -373,7 +378,7 @@ def test_limits_from_inside_agree_with_the_result():
 
 
 def test_swap_is_zero_by_default():
-    wall = run_json("--", "true")["walls"]["swap"]
+    wall = run_json("--memory", "64m", "--", "true")["walls"]["swap"]
     assert wall["up"] and wall["value"] == "0"
 
 
@@ -394,12 +399,12 @@ def test_missing_limits_are_named():
 
 @pytest.mark.parametrize("wall", ["memory", "cpus", "unique_uid"])
 def test_required_limit_or_refusal(wall):
-    done = run("--require", wall, "--", "echo", "ran")
+    done = run("--require", wall, "--cpus", "0.5", "--", "echo", "ran")
     if ROOT:
         assert (done.status, done.out) == (0, b"ran\n")
     else:
         refused(done, 72, wall)
-        assert run_json("--require", wall, "--", "true")["error"]["code"] == "wall_missing"
+        assert run_json("--require", wall, "--cpus", "0.5", "--", "true")["error"]["code"] == "wall_missing"
 
 
 def test_require_all():
@@ -417,7 +422,7 @@ def test_host_without_cgroups():
                               env=environment())
         return done.returncode, json.loads(done.stdout)
 
-    status, result = start()
+    status, result = start("--cpus", "0.5")
     assert status == 0 and {"memory", "cpus"} <= set(result["missing_walls"])
     assert all(result["walls"][name]["note"] for name in result["missing_walls"])
     assert result["walls"]["pids"]["up"]

@@ -1,0 +1,103 @@
+"""Level 0: no isolation, by name only, and the result says so (R1.3)."""
+import json
+import os
+import time
+
+import pytest
+
+from .helpers import CORE, fastest, ok, on_terminal, refused, run, run_json, running, sh
+
+LEVEL = ("--isolation", "subprocess")
+PY = (*LEVEL, "--lang", "python", "-c")
+
+
+def test_it_is_never_chosen_by_itself():
+    assert run_json("--", "true")["driver"] == "native"
+    assert run_json(*LEVEL, "--", "true")["driver"] == "subprocess"
+
+
+def test_the_result_says_no_isolation():
+    result = run_json(*LEVEL, "--", "true")
+    assert result["isolation"] == "subprocess"
+    assert not any(result["walls"][name]["up"] for name in CORE)
+    assert "no isolation" in result["walls"]["seccomp"]["note"]
+    status, seen = on_terminal(*LEVEL, "--", "true")
+    assert status == 0 and b"no isolation" in seen
+
+
+def test_walls_and_limits_it_has_not_are_named():
+    """R3.5 at this level too: a limit that was asked for and is not enforced is missing by name."""
+    result = run_json(*LEVEL, "--memory", "64m", "--", "true")
+    assert CORE | {"memory", "pids", "cpus"} <= set(result["missing_walls"])
+    assert "timeout" not in result["missing_walls"]
+
+
+def test_it_really_is_none():
+    """What the positive controls of the other level rest on: the host is visible here."""
+    code = "import os, json; print(json.dumps([os.readlink('/proc/self/ns/net'), os.getuid()]))"
+    assert json.loads(ok(run(*PY, code))) == [os.readlink("/proc/self/ns/net"), os.geteuid()]
+
+
+def test_a_required_wall_refuses_it():
+    refused(run(*LEVEL, "--require", "seccomp", "--", "echo", "ran"), 72, "seccomp")
+
+
+def test_temporary_directory_is_fresh_and_gone():
+    """R1.3: a working directory of its own, removed with everything in it."""
+    code = ("import os, json\nos.makedirs('a/b/c'); open('a/b/c/f', 'w').close(); os.chmod('a/b', 0)\n"
+            "os.symlink('/etc', 'link')\nprint(json.dumps([os.getcwd(), os.listdir('.'), os.environ['TMPDIR']]))")
+    where, names, temporary = json.loads(ok(run(*PY, code)))
+    assert where.startswith("/tmp/coto-") and temporary.startswith(where)
+    assert {"a", "link", "output"} <= set(names)
+    assert not os.path.lexists(where) and os.path.exists("/etc/passwd")
+
+
+def test_nothing_of_the_environment_is_inherited():
+    assert "SECRET" not in sh("env", *LEVEL, env={"SECRET": "x"})
+
+
+@pytest.mark.parametrize("script", ["sleep 60", "trap '' TERM; sleep 60 & sleep 60", "setsid sleep 60 & sleep 60",
+                                    "(setsid sleep 60 &) ; (setsid sleep 60 &) ; sleep 60", "kill -STOP $$"])
+def test_timeout_ends_the_tree(script, leftovers):
+    def measure():
+        done = run(*LEVEL, "--timeout", "1s", "--", "sh", "-c", script)
+        assert done.status == 124, done
+        return done.seconds, done
+
+    fastest(measure, 1.3)
+    assert not leftovers(1)
+
+
+def test_orphans_end_with_the_program(leftovers):
+    done = run(*LEVEL, "--", "sh", "-c", "setsid sleep 60 & (setsid sleep 61 &) ; echo main")
+    assert (done.status, done.out) == (0, b"main\n")
+    assert not leftovers(1)
+
+
+def test_output_is_cut():
+    result = run_json(*LEVEL, "--output-limit", "1k", "--", "head", "-c", "5000", "/dev/zero")
+    assert result["stdout_bytes_kept"] == 1024 and result["stdout_bytes_seen"] == 5000
+
+
+def test_status_streams_and_artifacts_are_the_same(tmp_path):
+    for number in (0, 1, 77, 124, 137, 255):
+        assert run(*LEVEL, "--", "sh", "-c", f"exit {number}").status == number
+    assert run(*LEVEL, "--", "sh", "-c", "kill -9 $$").status == 137
+    assert ok(run(*LEVEL, "--", "cat", input=bytes(range(256)))) == bytes(range(256))
+    result = run_json(*LEVEL, "--artifacts", tmp_path / "a", "--", "sh", "-c", "echo x > output/f")
+    assert result["artifacts"][0]["name"] == "f" and (tmp_path / "a/f").read_text() == "x\n"
+    refused(run(*LEVEL, "--", "no-such-command"), 127)
+
+
+def test_what_it_cannot_do_is_refused(tmp_path):
+    refused(run(*LEVEL, "--mount", f"{tmp_path}:/data", "--", "true"), 69, "subprocess")
+    refused(run(*LEVEL, "--rootfs", tmp_path, "--", "true"), 69, "subprocess")
+
+
+def test_ends_with_its_supervisor(leftovers):
+    with running(*LEVEL, "--", "sh", "-c", "echo ready; setsid sleep 60 & sleep 60") as it:
+        it.process.kill()
+        it.process.wait()
+        began = time.monotonic()
+        assert not leftovers(2)
+        assert time.monotonic() - began < 2
