@@ -39,7 +39,19 @@ def test_it_really_is_none():
 
 
 def test_a_required_wall_refuses_it():
-    refused(run(*LEVEL, "--require", "seccomp", "--", "echo", "ran"), 72, "seccomp")
+    assert run(*LEVEL, "--require", "seccomp", "--", "echo", "ran").status == 72
+
+
+def test_refused_program_never_runs(tmp_path):
+    """A refusal comes before the program: no trace of it on the host, in a hundred attempts."""
+    trace = tmp_path / "trace"
+    script = f"echo ran >> {trace}"
+    assert run(*LEVEL, "--", "sh", "-c", script).status == 0
+    assert trace.read_text() == "ran\n"  # the positive control
+    trace.unlink()
+    for _ in range(100):
+        assert run(*LEVEL, "--require", "seccomp", "--", "sh", "-c", script).status == 72
+    assert not trace.exists(), f"it ran {len(trace.read_text().split())} times of 100"
 
 
 def test_temporary_directory_is_fresh_and_gone():
