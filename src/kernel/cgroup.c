@@ -1,4 +1,5 @@
 #include "kernel/cgroup.h"
+#include "kernel/cgroup_text.h"
 
 #include "base/fd.h"
 #include "base/units.h"
@@ -25,13 +26,33 @@ static const char *const ctl_name[COTO_CG_COUNT] = {
 
 /* ---- where ---- */
 
-static bool has_word(const char *list, const char *word)
+bool coto_cgroup_text_has(const char *list, const char *word)
 {
     size_t n = strlen(word);
 
     for (const char *p = list; (p = strstr(p, word)); p += n)
         if ((p == list || p[-1] == ',' || p[-1] == ' ') && (!p[n] || p[n] == ',' || p[n] == ' '))
             return true;
+    return false;
+}
+
+bool coto_cgroup_text_line(char **cursor, char **ret_names, char **ret_path)
+{
+    while (*cursor && **cursor) {
+        char *line = *cursor;
+        char *end = strchr(line, '\n');
+        if (end)
+            *end++ = '\0';
+        *cursor = end;
+        char *names = strchr(line, ':');
+        char *path = names ? strchr(names + 1, ':') : NULL;
+        if (!path)
+            continue;
+        *path++ = '\0';
+        *ret_names = names + 1;
+        *ret_path = path;
+        return true;
+    }
     return false;
 }
 
@@ -48,7 +69,7 @@ static void find_v1(struct coto_cgroup_host *host, const char *names, const char
 {
     for (int i = 0; i < COTO_CG_COUNT; i++) {
         const char *name = i == COTO_CG_IO ? "blkio" : ctl_name[i];
-        if (!has_word(names, name))
+        if (!coto_cgroup_text_has(names, name))
             continue;
         char *to = host->parent[i];
         snprintf(to, sizeof host->parent[i], "/sys/fs/cgroup/%s%s", names, path);
@@ -69,7 +90,8 @@ static bool v2_ready(const char *dir, bool enable)
     if (fd < 0 || access(dir, W_OK) ||
         coto_file_read_at(fd, "cgroup.subtree_control", have, sizeof have) < 0)
         return false;
-    if (has_word(have, "memory") && has_word(have, "pids") && has_word(have, "cpu"))
+    if (coto_cgroup_text_has(have, "memory") && coto_cgroup_text_has(have, "pids") &&
+        coto_cgroup_text_has(have, "cpu"))
         return true;
     return enable && coto_file_write_at(fd, "cgroup.subtree_control", "+memory +pids +cpu") == 0;
 }
@@ -84,7 +106,7 @@ static void use_v2(struct coto_cgroup_host *host, const char *dir)
                       sizeof have);
     for (int i = 0; i < COTO_CG_COUNT; i++) {
         snprintf(host->parent[i], sizeof host->parent[i], "%s", dir);
-        host->has[i] = i == COTO_CG_CPUACCT || has_word(have, ctl_name[i]);
+        host->has[i] = i == COTO_CG_CPUACCT || coto_cgroup_text_has(have, ctl_name[i]);
     }
 }
 
@@ -106,7 +128,7 @@ static void find_v2(struct coto_cgroup_host *host, const char *path)
         return;
     }
     coto_file_read_at(fd, "cgroup.controllers", have, sizeof have);
-    if (!has_word(have, "memory") || !has_word(have, "pids")) {
+    if (!coto_cgroup_text_has(have, "memory") || !coto_cgroup_text_has(have, "pids")) {
         snprintf(host->why, sizeof host->why, "memory and pids are not delegated to the caller");
         return;
     }
@@ -130,19 +152,11 @@ void coto_cgroup_find(struct coto_cgroup_host *ret_host)
         snprintf(ret_host->why, sizeof ret_host->why, "this kernel has no cgroups");
         return;
     }
-    for (char *line = text, *next; line && *line; line = next) {
-        next = strchr(line, '\n');
-        if (next)
-            *next++ = '\0';
-        char *names = strchr(line, ':');
-        char *path = names ? strchr(names + 1, ':') : NULL;
-        if (!path)
-            continue;
-        *path++ = '\0';
-        if (names[1] == '\0')
+    for (char *cursor = text, *names, *path; coto_cgroup_text_line(&cursor, &names, &path);) {
+        if (!*names)
             snprintf(v2_path, sizeof v2_path, "%s", path);
         else
-            find_v1(ret_host, names + 1, strcmp(path, "/") ? path : "");
+            find_v1(ret_host, names, strcmp(path, "/") ? path : "");
     }
     for (int i = 0; i < COTO_CG_COUNT; i++)
         v1 = v1 || ret_host->parent[i][0];
@@ -159,28 +173,30 @@ void coto_cgroup_find(struct coto_cgroup_host *ret_host)
 
 /* ---- values ---- */
 
-static int64_t read_num(int dirfd, const char *file)
+int64_t coto_cgroup_text_num(const char *text)
 {
-    char text[64];
     char *end;
 
-    if (dirfd < 0 || coto_file_read_at(dirfd, file, text, sizeof text) <= 0)
-        return -1;
     if (strcmp(text, "max") == 0)
         return COTO_UNIT_NONE;
     int64_t v = strtoll(text, &end, 10);
     return end == text ? -1 : v;
 }
 
-/* The number behind "key " in a flat-keyed file, -1 when absent. */
-static int64_t read_key(int dirfd, const char *file, const char *key)
+static int64_t read_num(int dirfd, const char *file)
 {
-    char text[2048];
-    size_t n = strlen(key);
+    char text[64];
 
     if (dirfd < 0 || coto_file_read_at(dirfd, file, text, sizeof text) <= 0)
         return -1;
-    for (char *p = text; p; p = strchr(p, '\n')) {
+    return coto_cgroup_text_num(text);
+}
+
+int64_t coto_cgroup_text_key(const char *text, const char *key)
+{
+    size_t n = strlen(key);
+
+    for (const char *p = text; p; p = strchr(p, '\n')) {
         p += *p == '\n';
         if (strncmp(p, key, n) == 0 && p[n] == ' ')
             return strtoll(p + n + 1, NULL, 10);
@@ -188,6 +204,15 @@ static int64_t read_key(int dirfd, const char *file, const char *key)
             break;
     }
     return -1;
+}
+
+static int64_t read_key(int dirfd, const char *file, const char *key)
+{
+    char text[2048];
+
+    if (dirfd < 0 || coto_file_read_at(dirfd, file, text, sizeof text) <= 0)
+        return -1;
+    return coto_cgroup_text_key(text, key);
 }
 
 static int write_num(int dirfd, const char *file, int64_t value)
