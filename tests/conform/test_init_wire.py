@@ -640,4 +640,6 @@ def test_killed_init_takes_its_namespace_with_it(start, sleeper):
 
 
 def test_size_promise():
-    assert (BIN / "coto-init").stat().st_size < 100 * 1024
+    """Under 100 KB as it is shipped; traps for undefined behaviour make it larger."""
+    limit = 130 if b"__asan_init" in (BIN / "coto").read_bytes() else 100
+    assert (BIN / "coto-init").stat().st_size < limit * 1024
