@@ -66,6 +66,7 @@ void coto_artifact_begin(struct coto_session *s, const struct coto_frame *frame)
     s->file_fd = create_file(s, name);
     if (s->file_fd < 0) {
         coto_err_set(&s->err, COTO_ERR_OUTPUT, errno, "--artifacts: create '%s'", name);
+        coto_err_remedy(&s->err, "use an empty directory that you may write to");
         coto_session_fail(s, &s->err);
     }
 }

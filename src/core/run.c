@@ -163,7 +163,7 @@ static void on_ready(struct coto_session *s, const struct coto_frame *frame)
     if (version != COTO_WIRE_VERSION)
         coto_err_set(&err, COTO_ERR_INTERNAL, 0, "coto-init speaks version %llu, coto %d",
                      (unsigned long long)version, COTO_WIRE_VERSION);
-    if (err.kind || s->sandbox->driver->inspect(s->sandbox, &err))
+    if (err.kind || s->sandbox->driver->inspect(s->sandbox, frame, &err))
         coto_session_fail(s, &err);
 }
 

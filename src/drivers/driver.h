@@ -17,6 +17,7 @@
 #pragma once
 
 #include "policy/plan.h"
+#include "wire/frame.h"
 
 struct coto_sandbox;
 
@@ -57,9 +58,11 @@ struct coto_driver {
     int (*create)(const struct coto_plan *plan, bool verbose, struct coto_sandbox **ret_sandbox,
                   struct coto_err *err);
 
-    /* Reads back from outside what create promised, once init is READY; fails
-     * when a wall that the plan needs is not up. */
-    int (*inspect)(struct coto_sandbox *sandbox, struct coto_err *err);
+    /* Notes the walls that are up once init is READY, from what that frame says and
+     * what the driver knows; fails when one that the plan needs is not. By then init
+     * has refused to go on if it were not: no program starts before this holds. */
+    int (*inspect)(struct coto_sandbox *sandbox, const struct coto_frame *ready,
+                   struct coto_err *err);
 
     /* What the tree has used so far; callable while it runs. */
     int (*usage)(struct coto_sandbox *sandbox, struct coto_usage *ret_usage);

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -34,6 +35,14 @@ static int write_fields(int fd, const struct coto_frame *frame)
     return 0;
 }
 
+static int put_failed(const char *path, int saved, struct coto_err *err)
+{
+    coto_err_set(err, COTO_ERR_INPUT, saved, "copy into sandbox: '%s'", path);
+    if (saved == ENOSPC)
+        return coto_err_remedy(err, "raise --disk (or --inodes), or --tmp-size for /tmp");
+    return coto_err_remedy(err, "copy to the workspace or /tmp; use --mount for other places");
+}
+
 int init_put(struct init *init, const struct coto_frame *frame, struct coto_err *err)
 {
     coto_auto_free char *text = coto_field_text(frame, COTO_TAG_PATH);
@@ -49,9 +58,11 @@ int init_put(struct init *init, const struct coto_frame *frame, struct coto_err 
     coto_auto_fd fd =
         coto_path_open_beneath(base, path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK, 0600);
     if (fd < 0 || write_fields(fd, frame) || fchmod(fd, mode))
-        return coto_err_set(err, COTO_ERR_INPUT, errno, "copy into sandbox: '%s'", text);
-    if (coto_field_num(frame, COTO_TAG_MORE))
+        return put_failed(text, errno, err);
+    if (coto_field_num(frame, COTO_TAG_MORE)) {
         init->put_fd = coto_take_fd(&fd);
+        snprintf(init->put_path, sizeof init->put_path, "%s", text);
+    }
     return 0;
 }
 
@@ -62,7 +73,7 @@ int init_put_more(struct init *init, const struct coto_frame *frame, struct coto
     if (write_fields(init->put_fd, frame)) {
         int saved = errno;
         coto_own_close(&init->put_fd);
-        return coto_err_set(err, COTO_ERR_INPUT, saved, "copy into sandbox");
+        return put_failed(init->put_path, saved, err);
     }
     if (!coto_field_num(frame, COTO_TAG_MORE))
         coto_own_close(&init->put_fd);

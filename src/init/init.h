@@ -51,6 +51,7 @@ struct init {
     bool is_pid1;
     bool bye;
     int put_fd; /* file that PUT_DATA continues, -1 none */
+    char put_path[256];
     struct init_proc procs[COTO_INIT_PROCS];
     struct coto_frame_reader reader;
     struct coto_buf out; /* frame being built */

@@ -364,12 +364,15 @@ int main(int argc, char **argv)
     sigset_t mask;
 
     struct coto_err err = {0};
+    struct coto_ns_set ns;
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     init.is_pid1 = getpid() == 1;
+    if (init.is_pid1) /* else the tree must be ended first: the stream's end tells */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (int fd = 3; fd <= 4; fd++)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
-    if (parse_args(&init, argc, argv) && init_setup(init.in_fd, &init.work_fd, &err)) {
+    bool setup = parse_args(&init, argc, argv);
+    if (setup && init_setup(init.in_fd, &init.work_fd, &ns, &err)) {
         init_send_error(&init, 0, &err);
         return 70;
     }
@@ -393,6 +396,8 @@ int main(int argc, char **argv)
 
     size_t at = coto_frame_begin(&init.out, COTO_FRAME_READY, 0);
     coto_frame_add_num(&init.out, COTO_TAG_VERSION, COTO_WIRE_VERSION);
+    for (int i = 0; setup && i < COTO_NS_COUNT; i++)
+        coto_frame_add_num(&init.out, COTO_TAG_S_NAMESPACE, ns.inode[i]);
     coto_frame_end(&init.out, at);
     init_send(&init);
     loop(&init);

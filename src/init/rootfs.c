@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define RO (COTO_ATTR_RDONLY | COTO_ATTR_NOSUID | COTO_ATTR_NODEV)
@@ -242,7 +243,9 @@ static int mask(const struct init_root *root, const char *path, struct coto_err 
     if (faccessat(root->fd, path, F_OK, 0))
         return 0; /* this kernel has no such file */
     coto_auto_fd clone = coto_mount_clone(root->fd, ".masked", false, err);
-    return clone < 0 ? -1 : coto_mount_attach_own(clone, root->fd, path, err);
+    if (clone < 0 || coto_mount_set(clone, RO | COTO_ATTR_NOEXEC, false, err))
+        return -1;
+    return coto_mount_attach_own(clone, root->fd, path, err);
 }
 
 int init_root_proc(struct init_root *root, struct coto_err *err)
@@ -446,7 +449,11 @@ int init_root_etc(struct init_root *root, struct coto_err *err)
 
 int init_root_enter(struct init_root *root, struct coto_err *err)
 {
-    if (coto_mount_pivot(root->fd, err))
+    struct statvfs fs;
+
+    if (coto_mount_pivot(root->fd, err) || coto_mount_set(root->fd, COTO_ATTR_RDONLY, false, err))
         return -1;
-    return coto_mount_set(root->fd, COTO_ATTR_RDONLY, false, err);
+    if (statvfs("/", &fs) || !(fs.f_flag & ST_RDONLY))
+        return coto_err_set(err, COTO_ERR_WALL, 0, "root_read_only: the kernel says it is writable");
+    return 0;
 }

@@ -25,6 +25,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+_Static_assert(COTO_SETUP_NAMESPACES == COTO_NS_COUNT, "one number per namespace");
+
 struct net {
     _Alignas(16) char stack[16384];
     int fd; /* of the new namespace */
@@ -37,6 +39,7 @@ struct setup {
     struct coto_setup what;
     struct init_root root;
     struct net net;
+    struct coto_ns_set ns;
 };
 
 /* When memory is out the kernel shall take the sandbox, not its neighbours; init
@@ -213,6 +216,17 @@ static int step_names(struct setup *s, struct coto_err *err)
     return 0;
 }
 
+/* The last look before privilege goes: not one namespace may be the host's. */
+static int step_check_namespaces(struct setup *s, struct coto_err *err)
+{
+    coto_ns_read(0, &s->ns);
+    for (int i = 0; i < COTO_NS_COUNT; i++)
+        if (s->ns.inode[i] == 0 || s->ns.inode[i] == s->what.host_ns[i])
+            return coto_err_set(err, COTO_ERR_WALL, 0, "%s namespace is not separate from the host's",
+                                coto_ns_name[i]);
+    return 0;
+}
+
 static int step_privilege(struct setup *s, struct coto_err *err)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
@@ -241,6 +255,7 @@ static const struct {
     {"host name", step_names},
     {"join the cgroup", step_cgroup},
     {"cgroup namespace", step_cgroup_namespace},
+    {"compare namespaces with the host's", step_check_namespaces},
     {"drop privilege", step_privilege},
 };
 
@@ -255,7 +270,7 @@ static void report_step(int fd, const char *name, int64_t us)
     coto_fd_write_all(fd, buf.data, buf.len);
 }
 
-int init_setup(int stream_fd, int *ret_work_fd, struct coto_err *err)
+int init_setup(int stream_fd, int *ret_work_fd, struct coto_ns_set *ret_ns, struct coto_err *err)
 {
     static struct setup s;
 
@@ -274,5 +289,6 @@ int init_setup(int stream_fd, int *ret_work_fd, struct coto_err *err)
     coto_own_close(&s.root.fd);
     coto_setup_fini(&s.what);
     *ret_work_fd = s.root.work_fd;
+    *ret_ns = s.ns;
     return 0;
 }

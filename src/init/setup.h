@@ -3,10 +3,12 @@
 #pragma once
 
 #include "base/err.h"
+#include "kernel/ns.h"
 #include "wire/setup.h"
 
-/* The whole of it: on success the workspace's writable handle is *ret_work_fd. */
-int init_setup(int stream_fd, int *ret_work_fd, struct coto_err *err);
+/* The whole of it. On success *ret_work_fd is the workspace's writable handle and
+ * *ret_ns the namespaces this process is in, none of them the host's. */
+int init_setup(int stream_fd, int *ret_work_fd, struct coto_ns_set *ret_ns, struct coto_err *err);
 
 /* rootfs.c: the file system. */
 #define INIT_ROOT_TOP 48

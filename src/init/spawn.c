@@ -106,7 +106,7 @@ static int take_filter(struct exec_spec *spec, const struct coto_field *field)
 
 static int take_field(struct exec_spec *spec, const struct coto_field *field)
 {
-    uint64_t num = field->len == 8 ? num_at(field->data) : 0;
+    uint64_t num = coto_field_value(field);
 
     switch (field->tag) {
     case COTO_TAG_ARGV:
@@ -321,6 +321,9 @@ static void exec_search(const struct exec_spec *spec, struct coto_err *err)
     }
     int kind = saved == ENOENT || saved == ENOTDIR ? COTO_ERR_NOTFOUND : COTO_ERR_NOEXEC;
     coto_err_set(err, kind, saved, "start '%s'", name);
+    if (kind == COTO_ERR_NOEXEC)
+        coto_err_remedy(err, "make it executable (chmod +x) and built for this machine; with --noexec "
+                             "nothing in a writable place can be started");
 }
 
 /* Runs on a stack of its own in init's memory, which is suspended meanwhile (see

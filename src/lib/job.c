@@ -14,8 +14,10 @@ static int read_prompt(struct coto_job *job, struct coto_err *err)
     if (!*path)
         return 0;
     coto_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || coto_fd_read_all(fd, COTO_JOB_TEXT_MAX, &job->prompt))
-        return coto_err_set(err, COTO_ERR_INPUT, errno, "--prompt-file: '%s'", path);
+    if (fd < 0 || coto_fd_read_all(fd, COTO_JOB_TEXT_MAX, &job->prompt)) {
+        coto_err_set(err, COTO_ERR_INPUT, errno, "--prompt-file: '%s'", path);
+        return coto_err_remedy(err, "name a readable file, or pass --prompt-hash SHA256");
+    }
     return 0;
 }
 
@@ -32,11 +34,15 @@ static int open_artifacts(const struct coto_job *job, int *ret_fd, struct coto_e
 
     if (!*dir)
         return 0;
-    if (mkdir(dir, 0755) && errno != EEXIST)
-        return coto_err_set(err, COTO_ERR_OUTPUT, errno, "--artifacts: make '%s'", dir);
+    if (mkdir(dir, 0755) && errno != EEXIST) {
+        coto_err_set(err, COTO_ERR_OUTPUT, errno, "--artifacts: make '%s'", dir);
+        return coto_err_remedy(err, "name a directory whose parent exists and you may write to");
+    }
     *ret_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (*ret_fd < 0)
-        return coto_err_set(err, COTO_ERR_OUTPUT, errno, "--artifacts: '%s'", dir);
+    if (*ret_fd < 0) {
+        coto_err_set(err, COTO_ERR_OUTPUT, errno, "--artifacts: '%s'", dir);
+        return coto_err_remedy(err, "name a directory you may write to");
+    }
     return 0;
 }
 

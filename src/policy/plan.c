@@ -252,12 +252,10 @@ static int set_walls(const struct coto_policy *policy, struct coto_plan *plan,
         return -1;
     if (require & ~full)
         return limit_not_set(require & ~full, err);
-    if (plan->isolation == COTO_ISOLATION_SUBPROCESS) {
-        plan->need = require;
-        plan->want = require | (full & (COTO_WALL_BIT(TIMEOUT) | COTO_WALL_BIT(OUTPUT)));
-        return 0;
-    }
-    plan->need = (core & ~missing) | require;
+    /* No level wants less than the policy says: what subprocess cannot give is
+     * missing from its result, by name, and only not a reason to refuse. */
+    bool is_subprocess = plan->isolation == COTO_ISOLATION_SUBPROCESS;
+    plan->need = (is_subprocess ? 0 : core & ~missing) | require;
     plan->want = full;
     return 0;
 }

@@ -139,10 +139,14 @@ static void add_walls(struct coto_buf *out, const struct coto_result *result)
 static void add_missing(struct coto_buf *out, const struct coto_result *result, bool coloured)
 {
     const char *separator = coloured ? YELLOW "missing" RESET ": " : "missing: ";
+    bool has_core = false;
 
+    for (int i = 0; i < COTO_WALL_COUNT; i++)
+        has_core |= coto_walls[i].class == COTO_WALL_CORE && result->walls[i].up;
     for (int i = 0; i < COTO_WALL_COUNT; i++) {
         const struct coto_wall_state *wall = &result->walls[i];
-        if (!wall->wanted || wall->up)
+        /* "no isolation" has been said; a list of all core walls says no more. */
+        if (!wall->wanted || wall->up || (!has_core && coto_walls[i].class == COTO_WALL_CORE))
             continue;
         coto_buf_addf(out, "%s%s", separator, coto_walls[i].name);
         if (wall->note[0])

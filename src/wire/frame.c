@@ -148,11 +148,16 @@ static int find(const struct coto_frame *frame, enum coto_tag tag, struct coto_f
     return 0;
 }
 
+uint64_t coto_field_value(const struct coto_field *field)
+{
+    return field->len == 8 ? get_le(field->data, 8) : 0;
+}
+
 uint64_t coto_field_num(const struct coto_frame *frame, enum coto_tag tag)
 {
     struct coto_field field;
 
-    return find(frame, tag, &field) && field.len == 8 ? get_le(field.data, 8) : 0;
+    return find(frame, tag, &field) ? coto_field_value(&field) : 0;
 }
 
 char *coto_field_text(const struct coto_frame *frame, enum coto_tag tag)

@@ -27,7 +27,7 @@
 
 /* id, number, direction, meaning. Numbers are stable. */
 #define COTO_FRAMES(X)                                                                             \
-    X(READY, 1, "init", "init runs and waits: VERSION")                                            \
+    X(READY, 1, "init", "init runs and waits: VERSION [S_NAMESPACE...]")                          \
     X(ERROR, 2, "init", "something failed: KIND ERRNO TEXT REMEDY")                                \
     X(STARTED, 3, "init", "a process was started; walls as read back by the child")                \
     X(OUT, 4, "init", "bytes of stdout (frame mode)")                                              \
@@ -86,7 +86,7 @@ enum coto_frame_type {
     X(S_USER, 96) X(S_HOST, 97) X(S_DISK, 98) X(S_TMP, 99) X(S_INODES, 100)                        \
     X(S_OUTPUT_ONLY, 101) X(S_VERBOSE, 102) X(S_GIVEN, 103) X(S_ROOTFS, 104) X(S_MOUNT, 105)       \
     X(S_SOURCE, 106) X(S_TARGET, 107) X(S_DEV, 108) X(S_INO, 109) X(S_MODE, 110)                   \
-    X(S_WRITABLE, 111) X(S_TMPFS, 112) X(S_TMPFS_SIZE, 113)
+    X(S_WRITABLE, 111) X(S_TMPFS, 112) X(S_TMPFS_SIZE, 113) X(S_NAMESPACE, 114)
 
 enum coto_tag {
 #define X(id, number) COTO_TAG_##id = number,
@@ -131,6 +131,8 @@ struct coto_field {
 };
 /* 1: next field; 0: end; -1: malformed. */
 int coto_field_next(const struct coto_frame *frame, struct coto_field *field);
+/* A field's number; 0 when it is not 8 bytes long. */
+uint64_t coto_field_value(const struct coto_field *field);
 /* The first field of a tag: its number (0 when absent or not 8 bytes long). */
 uint64_t coto_field_num(const struct coto_frame *frame, enum coto_tag tag);
 /* The first field of a tag as an owned string; NULL when absent, holding a NUL

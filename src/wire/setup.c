@@ -30,6 +30,8 @@ void coto_setup_encode(const struct coto_setup *setup, struct coto_buf *out)
     coto_frame_add_num(out, COTO_TAG_S_OUTPUT_ONLY, setup->writable_output_only);
     coto_frame_add_num(out, COTO_TAG_S_VERBOSE, setup->verbose);
     coto_frame_add_num(out, COTO_TAG_S_GIVEN, setup->mounts_given);
+    for (int i = 0; i < COTO_SETUP_NAMESPACES; i++)
+        coto_frame_add_num(out, COTO_TAG_S_NAMESPACE, setup->host_ns[i]);
     if (setup->rootfs.source) {
         coto_frame_add_num(out, COTO_TAG_S_ROOTFS, 1);
         encode_path(&setup->rootfs, out);
@@ -68,15 +70,6 @@ static char *text_of(const struct coto_field *field)
     return strndup((const char *)field->data, field->len);
 }
 
-static uint64_t num_of(const struct coto_field *field)
-{
-    uint64_t v = 0;
-
-    for (size_t i = 0; i < 8 && field->len == 8; i++)
-        v |= (uint64_t)field->data[i] << (8 * i);
-    return v;
-}
-
 static int set_text(char **to, const struct coto_field *field)
 {
     free(*to);
@@ -93,16 +86,16 @@ static int take_path(struct coto_setup_path *path, const struct coto_field *fiel
     case COTO_TAG_S_TARGET:
         return set_text(&path->target, field);
     case COTO_TAG_S_DEV:
-        path->dev = num_of(field);
+        path->dev = coto_field_value(field);
         return 0;
     case COTO_TAG_S_INO:
-        path->ino = num_of(field);
+        path->ino = coto_field_value(field);
         return 0;
     case COTO_TAG_S_MODE:
-        path->mode = (uint32_t)num_of(field);
+        path->mode = (uint32_t)coto_field_value(field);
         return 0;
     default:
-        path->writable = num_of(field) != 0;
+        path->writable = coto_field_value(field) != 0;
         return 0;
     }
 }
@@ -112,7 +105,7 @@ static int take_tmpfs(struct coto_setup *setup, const struct coto_field *field)
     if (field->tag == COTO_TAG_S_TMPFS_SIZE) {
         if (setup->tmpfs_count == 0)
             return -1;
-        setup->tmpfs[setup->tmpfs_count - 1].size = (int64_t)num_of(field);
+        setup->tmpfs[setup->tmpfs_count - 1].size = (int64_t)coto_field_value(field);
         return 0;
     }
     if (setup->tmpfs_count == COTO_SETUP_MOUNTS)
@@ -122,7 +115,7 @@ static int take_tmpfs(struct coto_setup *setup, const struct coto_field *field)
 
 static int take_scalar(struct coto_setup *setup, const struct coto_field *field)
 {
-    uint64_t num = num_of(field);
+    uint64_t num = coto_field_value(field);
 
     switch (field->tag) {
     case COTO_TAG_UID:
@@ -161,10 +154,23 @@ static int take_scalar(struct coto_setup *setup, const struct coto_field *field)
     return 0;
 }
 
+static int take_namespace(struct coto_setup *setup, const struct coto_field *field)
+{
+    for (int i = 0; i < COTO_SETUP_NAMESPACES; i++) {
+        if (setup->host_ns[i] == 0) {
+            setup->host_ns[i] = coto_field_value(field);
+            return setup->host_ns[i] ? 0 : -1;
+        }
+    }
+    return -1;
+}
+
 static int take_field(struct coto_setup *setup, const struct coto_field *field,
                       struct coto_setup_path **current)
 {
     switch (field->tag) {
+    case COTO_TAG_S_NAMESPACE:
+        return take_namespace(setup, field);
     case COTO_TAG_S_USER:
         return set_text(&setup->user_name, field);
     case COTO_TAG_S_HOST:
@@ -212,7 +218,8 @@ static bool is_sound(const struct coto_setup *setup)
 {
     const int64_t max = (int64_t)1 << 50;
 
-    if (!setup->user_name || !setup->hostname || !is_target(setup->workdir))
+    if (!setup->user_name || !setup->hostname || !is_target(setup->workdir) ||
+        !setup->host_ns[COTO_SETUP_NAMESPACES - 1])
         return false;
     if (setup->uid == 0 || setup->gid == 0 || setup->disk_bytes <= 0 || setup->disk_bytes > max ||
         setup->tmp_bytes <= 0 || setup->tmp_bytes > max || setup->inodes <= 0 || setup->inodes > max)

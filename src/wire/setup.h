@@ -23,6 +23,7 @@ enum {
 };
 
 #define COTO_SETUP_MOUNTS 64
+#define COTO_SETUP_NAMESPACES 7
 
 struct coto_setup_path {
     char *source; /* host path, resolved; NULL: absent */
@@ -44,6 +45,9 @@ struct coto_setup {
     int64_t disk_bytes, tmp_bytes, inodes;
     bool noexec, writable_output_only, verbose;
     bool mounts_given; /* their clones come as descriptors */
+    /* The host's own namespaces (kernel/ns.h order): init refuses to go on while it
+     * shares one of them. */
+    uint64_t host_ns[COTO_SETUP_NAMESPACES];
     struct coto_setup_path rootfs;
     struct coto_setup_path mounts[COTO_SETUP_MOUNTS];
     unsigned mount_count;

@@ -213,6 +213,8 @@ int native_send_setup(struct native *n, bool verbose, struct coto_err *err)
         return -1;
     int count = clone_mounts(n->plan, fds);
     setup.mounts_given = count > 0;
+    coto_ns_read(0, &n->own_ns);
+    memcpy(setup.host_ns, n->own_ns.inode, sizeof setup.host_ns);
     coto_setup_encode(&setup, &frame);
     int failed = frame.failed || coto_fd_send(n->base.stream_fd, COTO_GO_SETUP, fds, count) ||
                  coto_fd_write_all(n->base.stream_fd, frame.data, frame.len);

@@ -21,7 +21,7 @@ void native_say(struct coto_wall_state *wall, bool up, const char *mechanism, co
     snprintf(wall->value, sizeof wall->value, "%s", value);
 }
 
-static bool host_has_swap(void)
+bool native_host_has_swap(void)
 {
     char text[256];
 
@@ -65,7 +65,7 @@ static void fall_back(struct native *n)
         memcpy(why, memory->note, sizeof why);
         snprintf(memory->note, sizeof memory->note, "per process only (rlimit data): %.110s", why);
     }
-    if (swap->wanted && !swap->up && n->plan->swap_bytes == 0 && !host_has_swap()) {
+    if (swap->wanted && !swap->up && n->plan->swap_bytes == 0 && !native_host_has_swap()) {
         native_say(swap, true, "host has no swap", "0");
         swap->note[0] = '\0';
     }

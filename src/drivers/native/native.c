@@ -159,51 +159,44 @@ static const enum coto_wall ns_wall[COTO_NS_COUNT] = {
     COTO_WALL_IPCNS,  COTO_WALL_UTSNS, COTO_WALL_CGROUPNS,
 };
 
-static void inspect_uid(struct native *n)
+static void say_uid(struct native *n)
 {
-    char path[64];
-    char text[4096];
     char value[96];
     struct coto_wall_state *wall = &n->base.walls[COTO_WALL_UID];
 
-    snprintf(path, sizeof path, "/proc/%d/status", (int)n->pid);
-    ssize_t len = coto_file_read_at(AT_FDCWD, path, text, sizeof text);
-    const char *line = len > 0 ? strstr(text, "\nUid:") : NULL;
-    unsigned real = 0;
-    unsigned effective = 0;
-    unsigned saved = 0;
-    unsigned fs = 0;
-    bool ok = line && sscanf(line, "\nUid: %u %u %u %u", &real, &effective, &saved, &fs) == 4;
-    snprintf(value, sizeof value, "%u inside, %u on the host", (unsigned)n->plan->uid, real);
-    native_say(wall, ok && real != 0 && real == effective && real == saved && real == fs,
-        "user namespace map", value);
+    snprintf(value, sizeof value, "%u inside, %u on the host", (unsigned)n->plan->uid,
+             (unsigned)n->map.host_uid);
+    native_say(wall, n->map.host_uid != 0, "user namespace map", value);
     if (!wall->up)
         snprintf(wall->note, sizeof wall->note,
-                 ok && real == 0 ? "coto itself runs as uid 0 of a namespace that maps one id only"
-                                 : "the kernel did not tell");
+                 "coto itself runs as uid 0 of a namespace that maps one id only");
 }
 
-static int native_inspect(struct coto_sandbox *sandbox, struct coto_err *err)
+static int native_inspect(struct coto_sandbox *sandbox, const struct coto_frame *ready,
+                          struct coto_err *err)
 {
     struct native *n = (struct native *)sandbox;
-    struct coto_ns_set own;
-    struct coto_ns_set theirs;
+    struct coto_field field = {0};
+    int found = 0;
 
-    coto_ns_read(0, &own);
-    coto_ns_read(n->pid, &theirs);
-    for (int i = 0; i < COTO_NS_COUNT; i++) {
-        struct coto_wall_state *wall = &n->base.walls[ns_wall[i]];
+    while (found < COTO_NS_COUNT && coto_field_next(ready, &field) == 1) {
+        if (field.tag != COTO_TAG_S_NAMESPACE)
+            continue;
+        uint64_t inode = coto_field_value(&field);
         char value[48];
-        snprintf(value, sizeof value, "%s:[%" PRIu64 "]", coto_ns_name[i], theirs.inode[i]);
-        native_say(wall, theirs.inode[i] && theirs.inode[i] != own.inode[i], "namespace", value);
-        if (!wall->up)
-            snprintf(wall->note, sizeof wall->note, "not separate from the host's");
+        snprintf(value, sizeof value, "%s:[%" PRIu64 "]", coto_ns_name[found], inode);
+        native_say(&n->base.walls[ns_wall[found]], inode && inode != n->own_ns.inode[found],
+                   "namespace", value);
+        found++;
     }
-    inspect_uid(n);
+    say_uid(n);
     for (int i = 0; i < COTO_NS_COUNT; i++)
-        if (!n->base.walls[ns_wall[i]].up && (n->plan->need >> ns_wall[i] & 1))
-            return coto_err_set(err, COTO_ERR_WALL, 0, "%s is not up: %s",
-                                coto_walls[ns_wall[i]].name, n->base.walls[ns_wall[i]].note);
+        if (!n->base.walls[ns_wall[i]].up)
+            return coto_err_set(err, COTO_ERR_WALL, 0, "%s is not up", coto_walls[ns_wall[i]].name);
+    if (!n->base.walls[COTO_WALL_UID].up && (n->plan->need & COTO_WALL_BIT(UID))) {
+        coto_err_set(err, COTO_ERR_WALL, 0, "uid: %s", n->base.walls[COTO_WALL_UID].note);
+        return coto_err_remedy(err, "name it in --allow-missing, or map more ids around coto");
+    }
     return 0;
 }
 

@@ -15,6 +15,7 @@ struct native {
     pid_t pid;
     int pidfd;
     struct coto_idmap map;
+    struct coto_ns_set own_ns; /* the supervisor's */
     struct coto_cgroup_host cgroup_host;
     struct coto_cgroup group;
     struct coto_cgroup_limits limits;
@@ -28,6 +29,7 @@ struct native {
 void native_say(struct coto_wall_state *wall, bool up, const char *mechanism, const char *value);
 
 /* limits.c */
+bool native_host_has_swap(void);
 void native_cgroup_find(struct native *sandbox);
 int native_cgroup_make(struct native *sandbox, struct coto_err *err);
 void native_limits_say(struct native *sandbox);

@@ -165,6 +165,10 @@ static void probe_cgroup(struct coto_probe *p)
                     "run as root, or in a delegated group: systemd-run --user --scope -p "
                     "Delegate=yes coto run ...");
     }
+    if (!p->walls[COTO_WALL_SWAP].up && !native_host_has_swap()) {
+        set(p, COTO_WALL_SWAP, true, "host has no swap");
+        explain(p, COTO_WALL_SWAP, "", "");
+    }
     if (!p->walls[COTO_WALL_PIDS].up && p->walls[COTO_WALL_USERNS].up) {
         set(p, COTO_WALL_PIDS, true, "rlimit nproc, own user namespace");
         explain(p, COTO_WALL_PIDS, "", "");

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -72,7 +71,6 @@ static _Noreturn void child_main(int init_fd, const int stdio[3], int stream_fd,
     char *envp[] = {NULL};
     int from[] = {stdio[0], stdio[1], stdio[2], stream_fd, work_fd};
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     init_fd = fcntl(init_fd, F_DUPFD_CLOEXEC, 32);
     for (int i = 0; i < 5; i++)
         from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 32);
@@ -119,6 +117,26 @@ static int start(struct subprocess *sp, struct coto_err *err)
 
 static void subprocess_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_usage);
 
+/* Everything the policy wants and this level does not have is said, and refused
+ * before anything runs when it is required. */
+static int say_walls(struct subprocess *sp, struct coto_err *err)
+{
+    const coto_wallset ours = COTO_WALL_BIT(TIMEOUT) | COTO_WALL_BIT(OUTPUT);
+    coto_wallset missing = sp->plan->need & ~ours;
+
+    for (int i = 0; i < COTO_WALL_COUNT; i++) {
+        struct coto_wall_state *wall = &sp->base.walls[i];
+        wall->wanted = sp->plan->want >> i & 1;
+        if (wall->wanted && !(ours >> i & 1))
+            snprintf(wall->note, sizeof wall->note, "subprocess: no isolation");
+    }
+    if (!missing)
+        return 0;
+    coto_err_set(err, COTO_ERR_WALL, 0, "required wall '%s' cannot be had: subprocess has no isolation",
+                 coto_walls[__builtin_ctzll(missing)].name);
+    return coto_err_remedy(err, "use --isolation process, or drop it from --require");
+}
+
 static int subprocess_create(const struct coto_plan *plan, bool verbose,
                              struct coto_sandbox **ret_sandbox, struct coto_err *err)
 {
@@ -134,7 +152,7 @@ static int subprocess_create(const struct coto_plan *plan, bool verbose,
                                      .work_dir = plan->workdir};
     sp->plan = plan;
     sp->pidfd = sp->work_fd = -1;
-    if (make_work(sp, err) || start(sp, err)) {
+    if (say_walls(sp, err) || make_work(sp, err) || start(sp, err)) {
         subprocess_destroy(&sp->base, NULL);
         return -1;
     }
@@ -142,13 +160,12 @@ static int subprocess_create(const struct coto_plan *plan, bool verbose,
     return 0;
 }
 
-static int subprocess_inspect(struct coto_sandbox *sandbox, struct coto_err *err)
+static int subprocess_inspect(struct coto_sandbox *sandbox, const struct coto_frame *ready,
+                              struct coto_err *err)
 {
+    (void)sandbox;
+    (void)ready;
     (void)err;
-    for (int i = 0; i < COTO_WALL_COUNT; i++)
-        if (coto_walls[i].class == COTO_WALL_CORE)
-            snprintf(sandbox->walls[i].note, sizeof sandbox->walls[i].note,
-                     "subprocess: no isolation");
     return 0;
 }
 
