@@ -400,13 +400,8 @@ def cgroups_of(pid):
     return [path for path in top.rglob(f"coto-{pid}-*")] if top.is_dir() else []
 
 
-def children_of(pid):
-    path = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
-    return path.read_text().split() if path.exists() else []
-
-
 def mounts():
-    return pathlib.Path("/proc/self/mountinfo").read_text().count("\n")
+    return set(pathlib.Path("/proc/self/mountinfo").read_text().splitlines())
 
 
 @pytest.mark.parametrize("end", ["by itself", "by a timeout", "by kill -9 of coto"])
@@ -416,17 +411,19 @@ def test_leftovers(driver, end, sleeper):
     script = {"by itself": f"setsid sleep {sleeper} & echo $$ $PWD",
               "by a timeout": f"echo $$ $PWD; sleep {sleeper}",
               "by kill -9 of coto": f"setsid sleep {sleeper} & echo $$ $PWD; sleep {sleeper}"}[end]
-    child = driver.popen("--timeout", "500ms" if "timeout" in end else "30s", "--", "sh", "-c",
+    child = driver.popen("--timeout", "1s" if "timeout" in end else "30s", "--", "sh", "-c",
                          script, stdout=subprocess.PIPE)
     work = child.stdout.readline().split()[1].decode()
     if "kill" in end:
         child.kill()
     child.wait(10)
     assert gone(sleeper)
+
+    def left():
+        found = [str(path) for path in cgroups_of(child.pid)] + sorted(mounts() - before)
+        return found + ([work] if work != "/workspace" and os.path.exists(work) else [])
+
     limit = time.monotonic() + 3
-    while time.monotonic() < limit and (cgroups_of(child.pid) or
-                                        (work != "/workspace" and os.path.exists(work))):
+    while left() and time.monotonic() < limit:
         time.sleep(0.02)
-    assert not cgroups_of(child.pid)
-    assert work == "/workspace" or not os.path.exists(work)
-    assert mounts() == before
+    assert left() == []
