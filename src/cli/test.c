@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/units.h"
 #include "core/run.h"
+#include "drivers/driver.h"
 #include "report/escape.h"
 #include "report/json.h"
 #include "report/reportfile.h"
@@ -213,7 +214,9 @@ static int execute(struct test *test, struct coto_err *err)
     if (artifacts == -2)
         return -1;
     test->plan.want_artifacts = artifacts >= 0;
-    if (coto_core_run(&test->plan, &io, &test->result, err))
+    int failed = coto_core_run(&test->plan, &io, &test->result, err);
+    coto_driver_discard();
+    if (failed)
         return -1;
     const struct coto_result *result = &test->result;
     bool ended_itself =

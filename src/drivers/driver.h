@@ -98,6 +98,7 @@ extern const size_t coto_driver_count;
 int coto_driver_choose(int isolation, const struct coto_driver **ret_driver, struct coto_err *err);
 
 /* prepare and discard of the default driver: a caller that is about to run something
- * calls the first as early as it can and the second before it ends. */
+ * calls the first as early as it can (it may leave that out) and the second when it is
+ * done: then no process of ours is left. */
 void coto_driver_prepare(void);
 void coto_driver_discard(void);

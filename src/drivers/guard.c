@@ -48,12 +48,23 @@ int coto_guard_start(struct coto_guard *guard, void (*action)(const void *arg), 
     return coto_err_set(err, COTO_ERR_LIMIT, errno, "start the guard");
 }
 
+/* One that was killed and not yet reaped. */
+static pid_t dying;
+
 void coto_guard_stop(struct coto_guard *guard)
 {
-    if (guard->pid > 0) {
-        kill(guard->pid, SIGKILL);
-        while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR)
-            ;
-    }
+    if (guard->pid <= 0)
+        return;
+    kill(guard->pid, SIGKILL);
+    coto_guard_reap();
+    dying = guard->pid;
     guard->pid = 0;
+}
+
+void coto_guard_reap(void)
+{
+    if (dying > 0)
+        while (waitpid(dying, NULL, 0) < 0 && errno == EINTR)
+            ;
+    dying = 0;
 }

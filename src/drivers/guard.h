@@ -26,5 +26,8 @@ struct coto_guard {
  * dies; arg must stay where it is. */
 int coto_guard_start(struct coto_guard *guard, void (*action)(const void *arg), const void *arg,
                      struct coto_err *err);
-/* Ends it without running the action; may be called twice. */
+/* Ends it without running the action; may be called twice. It never runs an
+ * instruction again, but is reaped only by the next stop or by coto_guard_reap, so
+ * that nobody waits for its exit. */
 void coto_guard_stop(struct coto_guard *guard);
+void coto_guard_reap(void);

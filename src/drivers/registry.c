@@ -1,4 +1,5 @@
 #include "drivers/driver.h"
+#include "drivers/guard.h"
 
 extern const struct coto_driver coto_driver_native;
 extern const struct coto_driver coto_driver_subprocess;
@@ -30,4 +31,5 @@ void coto_driver_prepare(void)
 void coto_driver_discard(void)
 {
     coto_drivers[0]->discard();
+    coto_guard_reap();
 }

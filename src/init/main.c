@@ -157,6 +157,9 @@ static void send_exit(struct init *init, struct init_proc *proc, int status,
  * RUSAGE_CHILDREN. */
 static void end_everything(struct init *init)
 {
+    /* PID 1 is the parent of every orphan: no child means nobody else is there. */
+    if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)
+        return;
     do
         init_kill_all(init);
     while (waitpid(-1, NULL, 0) > 0 || errno == EINTR);

@@ -321,49 +321,28 @@ int init_root_dev(struct init_root *root, struct coto_err *err)
 
 /* ---- workspace and /tmp ---- */
 
-/* /tmp and /dev/shm are two directories of one file system: half the cost, and
- * one size for both. */
-static int make_scratch(const struct init_root *root, struct coto_err *err)
-{
-    const struct coto_setup *setup = root->setup;
-    unsigned attrs = RW | (setup->noexec ? COTO_ATTR_NOEXEC : 0);
-    static const char *const parts[][2] = {{"tmp", "tmp"}, {"shm", "dev/shm"}};
-    coto_auto_fd fd = new_tmpfs(setup->tmp_bytes, setup->inodes, "755", attrs, err);
-
-    if (fd < 0 || make_dir(root, "tmp", err))
-        return -1;
-    for (int i = 0; i < 2; i++) {
-        if (mkdirat(fd, parts[i][0], 01777) || fchmodat(fd, parts[i][0], 01777, 0))
-            return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make /%s", parts[i][1]);
-        coto_auto_fd part = coto_mount_clone(fd, parts[i][0], false, err);
-        if (part < 0 || coto_mount_attach_own(part, root->fd, parts[i][1], err))
-            return -1;
-    }
-    return 0;
-}
-
 int init_root_work(struct init_root *root, struct coto_err *err)
 {
     const struct coto_setup *setup = root->setup;
     const char *at = setup->workdir + 1;
     unsigned attrs = RW | (setup->noexec ? COTO_ATTR_NOEXEC : 0);
 
-    if (make_scratch(root, err))
+    if (attach_tmpfs(root, "tmp", setup->tmp_bytes, err) ||
+        attach_tmpfs(root, "dev/shm", setup->tmp_bytes, err))
         return -1;
     if (!setup->rootfs.source && (make_dir(root, "var", err) || make_dir(root, "run", err)))
         return -1;
     root->work_fd = new_tmpfs(setup->disk_bytes, setup->inodes, "755", attrs, err);
     if (root->work_fd < 0 || make_dir(root, at, err) || mkdirat(root->work_fd, "output", 0755))
         return -1;
-    /* The program's view may be read-only while init keeps a writable handle to
-     * put files in: two mounts of one file system. */
+    if (!setup->writable_output_only)
+        return coto_mount_attach(root->work_fd, root->fd, at, err);
+    /* The program's view is read-only while init keeps a writable handle to put files
+     * in: two mounts of one file system. */
     coto_auto_fd shown = coto_mount_clone(root->work_fd, "", false, err);
-    if (shown < 0 ||
-        (setup->writable_output_only && coto_mount_set(shown, COTO_ATTR_RDONLY, false, err)) ||
+    if (shown < 0 || coto_mount_set(shown, COTO_ATTR_RDONLY, false, err) ||
         coto_mount_attach(shown, root->fd, at, err))
         return -1;
-    if (!setup->writable_output_only)
-        return 0;
     char path[4200];
     snprintf(path, sizeof path, "%s/output", at);
     coto_auto_fd out = coto_mount_clone(root->work_fd, "output", false, err);

@@ -18,14 +18,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-_Static_assert(COTO_SETUP_NAMESPACES == COTO_NS_COUNT, "one number per namespace");
 
 struct net {
     _Alignas(16) char stack[16384];
@@ -39,7 +38,7 @@ struct setup {
     struct coto_setup what;
     struct init_root root;
     struct net net;
-    struct coto_ns_set ns;
+    struct coto_ns_set ns, host_ns;
 };
 
 /* When memory is out the kernel shall take the sandbox, not its neighbours; init
@@ -67,19 +66,6 @@ static int net_thread(void *arg)
     return 0;
 }
 
-/* The scheduler would queue the thread behind us on this CPU. */
-static void send_elsewhere(pid_t tid)
-{
-    cpu_set_t cpus;
-    unsigned here;
-
-    if (syscall(SYS_getcpu, &here, NULL, NULL) || here >= CPU_SETSIZE ||
-        sched_getaffinity(0, sizeof cpus, &cpus) || CPU_COUNT(&cpus) < 2)
-        return;
-    CPU_CLR(here, &cpus);
-    sched_setaffinity(tid, sizeof cpus, &cpus);
-}
-
 static int step_network(struct setup *s, struct coto_err *err)
 {
     int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
@@ -91,7 +77,6 @@ static int step_network(struct setup *s, struct coto_err *err)
                       &s->net.tid);
     if (tid < 0)
         return coto_err_set(err, COTO_ERR_LIMIT, errno, "start the network thread");
-    send_elsewhere(tid);
     return 0;
 }
 
@@ -121,6 +106,20 @@ static int step_private(struct setup *s, struct coto_err *err)
 {
     (void)s;
     return coto_mount_make_private(err);
+}
+
+/* While there is nothing to do but wait: a plan can ask for four capabilities at
+ * most, so all others leave the bounding set now. */
+static int step_bounding(struct setup *s, struct coto_err *err)
+{
+    const uint64_t maybe = 1u << CAP_CHOWN | 1u << CAP_FOWNER | 1u << CAP_SETGID | 1u << CAP_SETUID;
+
+    (void)s;
+    (void)err;
+    for (unsigned bit = 0; bit < 64; bit++)
+        if (!(maybe >> bit & 1) && prctl(PR_CAPBSET_DROP, bit, 0, 0, 0))
+            break; /* past the last one; step_privilege checks that none is left */
+    return 0;
 }
 
 static int step_read_setup(struct setup *s, struct coto_err *err)
@@ -173,7 +172,8 @@ static int step_cgroup(struct setup *s, struct coto_err *err)
     char go = 0;
     int count = coto_fd_receive(s->stream_fd, &go, fds, 8);
 
-    if (count < 0 || go != COTO_GO_CGROUP)
+    if (count < 0 || go != COTO_GO_CGROUP ||
+        coto_fd_read_exact(s->stream_fd, &s->host_ns, sizeof s->host_ns))
         return went_away(err);
     for (int i = 0; i < count; i++) {
         coto_auto_fd fd = fds[i];
@@ -221,7 +221,7 @@ static int step_check_namespaces(struct setup *s, struct coto_err *err)
 {
     coto_ns_read(0, &s->ns);
     for (int i = 0; i < COTO_NS_COUNT; i++)
-        if (s->ns.inode[i] == 0 || s->ns.inode[i] == s->what.host_ns[i])
+        if (s->ns.inode[i] == 0 || s->host_ns.inode[i] == 0 || s->ns.inode[i] == s->host_ns.inode[i])
             return coto_err_set(err, COTO_ERR_WALL, 0, "%s namespace is not separate from the host's",
                                 coto_ns_name[i]);
     return 0;
@@ -241,6 +241,7 @@ static const struct {
     {"start making the network namespace", step_network},
     {"first in line when memory is out", step_oom},
     {"private mounts", step_private},
+    {"drop capabilities no plan can ask for", step_bounding},
     {"wait for the plan", step_read_setup},
     {"clone host directories", step_clone_host},
     {"wait for the id maps, become the sandbox's uid", step_identity},

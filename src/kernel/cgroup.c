@@ -56,13 +56,6 @@ bool coto_cgroup_text_line(char **cursor, char **ret_names, char **ret_path)
     return false;
 }
 
-static bool is_dir(const char *path)
-{
-    struct stat st;
-
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 /* Finds the caller's own v1 group of a line "4:memory:/path". Controllers that
  * share a hierarchy ("cpu,cpuacct") are mounted under that joint name. */
 static void find_v1(struct coto_cgroup_host *host, const char *names, const char *path)
@@ -73,12 +66,14 @@ static void find_v1(struct coto_cgroup_host *host, const char *names, const char
             continue;
         char *to = host->parent[i];
         snprintf(to, sizeof host->parent[i], "/sys/fs/cgroup/%s%s", names, path);
-        if (!is_dir(to)) /* inside a container: our group is the mount's root */
-            snprintf(to, sizeof host->parent[i], "/sys/fs/cgroup/%s", names);
-        if (!is_dir(to))
+        host->has[i] = access(to, W_OK) == 0;
+        if (host->has[i] || errno != ENOENT)
+            continue;
+        /* Inside a container: our group is the mount's root. */
+        snprintf(to, sizeof host->parent[i], "/sys/fs/cgroup/%s", names);
+        host->has[i] = access(to, W_OK) == 0;
+        if (!host->has[i] && errno == ENOENT)
             to[0] = '\0';
-        else if (access(to, W_OK) == 0)
-            host->has[i] = true;
     }
 }
 
@@ -215,14 +210,6 @@ static int64_t read_key(int dirfd, const char *file, const char *key)
     return coto_cgroup_text_key(text, key);
 }
 
-static int write_num(int dirfd, const char *file, int64_t value)
-{
-    char text[32];
-
-    snprintf(text, sizeof text, "%" PRId64, value);
-    return dirfd < 0 ? -1 : coto_file_write_at(dirfd, file, text);
-}
-
 static void note(struct coto_cgroup_applied *applied, const char *file, const char *ctl)
 {
     if (!applied->why[0])
@@ -234,11 +221,18 @@ static void note(struct coto_cgroup_applied *applied, const char *file, const ch
 static int64_t set_limit(struct coto_cgroup_applied *applied, int dirfd, const char *file,
                          int64_t value)
 {
-    if (write_num(dirfd, file, value)) {
+    char text[32];
+    char back[64];
+    size_t len = (size_t)snprintf(text, sizeof text, "%" PRId64, value);
+    coto_auto_fd fd = dirfd < 0 ? -1 : openat(dirfd, file, O_RDWR | O_CLOEXEC);
+
+    if (fd < 0 || write(fd, text, len) != (ssize_t)len) {
         note(applied, file, "no such limit on this kernel");
         return -1;
     }
-    return read_num(dirfd, file);
+    ssize_t n = pread(fd, back, sizeof back - 1, 0);
+    back[n > 0 ? n - (back[n - 1] == '\n') : 0] = '\0';
+    return coto_cgroup_text_num(back);
 }
 
 /* ---- limits ---- */

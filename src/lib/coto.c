@@ -2,6 +2,7 @@
 #include "coto.h"
 
 #include "base/own.h"
+#include "drivers/driver.h"
 #include "lib/job.h"
 #include "report/json.h"
 
@@ -344,7 +345,9 @@ static int run_job(const coto_request *request, struct coto_job *job, struct cot
         fill_code(request, &job->code, err) || coto_job_plan(job, err))
         return -1;
     job->plan.want_artifacts = true; /* the result object lists them */
-    if (coto_job_run(job, &io, err))
+    int failed = coto_job_run(job, &io, err);
+    coto_driver_discard(); /* no process of ours may be left in the caller's */
+    if (failed)
         return -1;
     job->code = (struct coto_source_code){0}; /* the request may be gone from here on */
     return coto_job_write_report(job, err);

@@ -72,7 +72,7 @@ enum coto_opt_section {
     X(DISK,       "disk",       SIZE,     "256m", 64 * COTO_KB, COTO_TB, "SIZE", LIMITS, \
       "size of the workspace") \
     X(TMP_SIZE,   "tmp-size",   SIZE,     "64m",  64 * COTO_KB, COTO_TB, "SIZE", LIMITS, \
-      "size of /tmp and /dev/shm together, and of each extra tmpfs without a size of its own") \
+      "size of /tmp, and of /dev/shm and each extra tmpfs without a size of its own") \
     X(INODES,     "inodes",     INT,      "65536", 16, 100000000, "N", LIMITS, \
       "files and directories on each writable file system") \
     X(OUTPUT_LIMIT, "output-limit", SIZE, "none", 0, COTO_MAX_NONE, "SIZE", LIMITS, \

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Small, so that a short run never leaves the small end of the allocator. */
+#define READ_SIZE (16u * 1024)
+
 static void put_le(unsigned char *p, uint64_t v, int bytes)
 {
     for (int i = 0; i < bytes; i++)
@@ -88,8 +91,8 @@ char *coto_frame_reader_space(struct coto_frame_reader *reader, size_t *ret_len)
         reader->buf.len -= reader->pos;
         reader->pos = 0;
     }
-    *ret_len = COTO_FRAME_CHUNK;
-    return coto_buf_reserve(&reader->buf, COTO_FRAME_CHUNK);
+    *ret_len = READ_SIZE;
+    return coto_buf_reserve(&reader->buf, READ_SIZE);
 }
 
 int coto_frame_next(struct coto_frame_reader *reader, struct coto_frame *ret_frame,

@@ -30,8 +30,6 @@ void coto_setup_encode(const struct coto_setup *setup, struct coto_buf *out)
     coto_frame_add_num(out, COTO_TAG_S_OUTPUT_ONLY, setup->writable_output_only);
     coto_frame_add_num(out, COTO_TAG_S_VERBOSE, setup->verbose);
     coto_frame_add_num(out, COTO_TAG_S_GIVEN, setup->mounts_given);
-    for (int i = 0; i < COTO_SETUP_NAMESPACES; i++)
-        coto_frame_add_num(out, COTO_TAG_S_NAMESPACE, setup->host_ns[i]);
     if (setup->rootfs.source) {
         coto_frame_add_num(out, COTO_TAG_S_ROOTFS, 1);
         encode_path(&setup->rootfs, out);
@@ -154,23 +152,10 @@ static int take_scalar(struct coto_setup *setup, const struct coto_field *field)
     return 0;
 }
 
-static int take_namespace(struct coto_setup *setup, const struct coto_field *field)
-{
-    for (int i = 0; i < COTO_SETUP_NAMESPACES; i++) {
-        if (setup->host_ns[i] == 0) {
-            setup->host_ns[i] = coto_field_value(field);
-            return setup->host_ns[i] ? 0 : -1;
-        }
-    }
-    return -1;
-}
-
 static int take_field(struct coto_setup *setup, const struct coto_field *field,
                       struct coto_setup_path **current)
 {
     switch (field->tag) {
-    case COTO_TAG_S_NAMESPACE:
-        return take_namespace(setup, field);
     case COTO_TAG_S_USER:
         return set_text(&setup->user_name, field);
     case COTO_TAG_S_HOST:
@@ -218,8 +203,7 @@ static bool is_sound(const struct coto_setup *setup)
 {
     const int64_t max = (int64_t)1 << 50;
 
-    if (!setup->user_name || !setup->hostname || !is_target(setup->workdir) ||
-        !setup->host_ns[COTO_SETUP_NAMESPACES - 1])
+    if (!setup->user_name || !setup->hostname || !is_target(setup->workdir))
         return false;
     if (setup->uid == 0 || setup->gid == 0 || setup->disk_bytes <= 0 || setup->disk_bytes > max ||
         setup->tmp_bytes <= 0 || setup->tmp_bytes > max || setup->inodes <= 0 || setup->inodes > max)

@@ -5,7 +5,8 @@
  * The talk before READY, on the same stream (a UNIX socket): the host sends
  * COTO_GO_SETUP with the descriptors of the mounts, the SETUP frame, then
  * COTO_GO_IDS once the id maps are written, then COTO_GO_CGROUP with descriptors to
- * join the cgroup through.
+ * join the cgroup through, and its own namespaces (a struct coto_ns_set): init refuses
+ * to go on while it shares one of them.
  */
 #pragma once
 
@@ -23,7 +24,6 @@ enum {
 };
 
 #define COTO_SETUP_MOUNTS 64
-#define COTO_SETUP_NAMESPACES 7
 
 struct coto_setup_path {
     char *source; /* host path, resolved; NULL: absent */
@@ -45,9 +45,6 @@ struct coto_setup {
     int64_t disk_bytes, tmp_bytes, inodes;
     bool noexec, writable_output_only, verbose;
     bool mounts_given; /* their clones come as descriptors */
-    /* The host's own namespaces (kernel/ns.h order): init refuses to go on while it
-     * shares one of them. */
-    uint64_t host_ns[COTO_SETUP_NAMESPACES];
     struct coto_setup_path rootfs;
     struct coto_setup_path mounts[COTO_SETUP_MOUNTS];
     unsigned mount_count;

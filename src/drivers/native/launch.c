@@ -213,8 +213,6 @@ int native_send_setup(struct native *n, bool verbose, struct coto_err *err)
         return -1;
     int count = clone_mounts(n->plan, fds);
     setup.mounts_given = count > 0;
-    coto_ns_read(0, &n->own_ns);
-    memcpy(setup.host_ns, n->own_ns.inode, sizeof setup.host_ns);
     coto_setup_encode(&setup, &frame);
     int failed = frame.failed || coto_fd_send(n->base.stream_fd, COTO_GO_SETUP, fds, count) ||
                  coto_fd_write_all(n->base.stream_fd, frame.data, frame.len);
@@ -240,7 +238,9 @@ int native_send_cgroup(struct native *n, struct coto_err *err)
 {
     int fds[COTO_CG_COUNT] = {-1};
     int count = n->has_group ? coto_cgroup_open_join(&n->group, fds) : 0;
-    int failed = count < 0 || coto_fd_send(n->base.stream_fd, COTO_GO_CGROUP, fds, count);
+    coto_ns_read(0, &n->own_ns);
+    int failed = count < 0 || coto_fd_send(n->base.stream_fd, COTO_GO_CGROUP, fds, count) ||
+                 coto_fd_write_all(n->base.stream_fd, &n->own_ns, sizeof n->own_ns);
     int saved = errno;
 
     for (int i = 0; i < count; i++)
