@@ -213,9 +213,7 @@ static int run_prepared(int argc, char **argv, char **envp)
         status = print_plan(&run);
     else
         status = run_planned(&run);
-    coto_job_fini(&run.job);
-    coto_buf_fini(&run.text);
-    return status;
+    return status; /* the process ends: the kernel frees faster than we do */
 }
 
 int coto_cli_run(int argc, char **argv, char **envp)

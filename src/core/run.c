@@ -355,9 +355,9 @@ static void serve(struct coto_session *s, const struct pollfd *pfd)
     if (pfd[P_ERR].revents)
         coto_pump_run(s, &s->pumps[1]);
     if (pfd[P_OUT_TO].revents)
-        coto_pump_write(&s->pumps[0]);
+        coto_pump_write(s, &s->pumps[0]);
     if (pfd[P_ERR_TO].revents)
-        coto_pump_write(&s->pumps[1]);
+        coto_pump_write(s, &s->pumps[1]);
     if (pfd[P_IN].revents || pfd[P_IN_TO].revents)
         coto_stdin_run(s);
     if (pfd[P_STREAM].revents & (POLLIN | POLLHUP | POLLERR))

@@ -57,7 +57,7 @@ void coto_session_end(struct coto_session *s, enum coto_end_cause cause);
 /* stream.c */
 void coto_pump_init(struct coto_pump *pump, struct coto_session *s, int which);
 void coto_pump_run(struct coto_session *s, struct coto_pump *pump);  /* from_fd is ready */
-void coto_pump_write(struct coto_pump *pump);                        /* to_fd is ready */
+void coto_pump_write(struct coto_session *s, struct coto_pump *pump); /* to_fd is ready */
 void coto_pump_take(struct coto_session *s, struct coto_pump *pump, const void *data, size_t len);
 bool coto_pump_done(const struct coto_pump *pump);
 void coto_stdin_begin(struct coto_session *s); /* a stage was started */

@@ -45,6 +45,11 @@ static void reader_gone(struct coto_session *s, struct coto_pump *pump)
     coto_own_close(&s->sandbox->stdio_fd[pump->which]);
     pump->from_fd = -1;
     pump->eof = true;
+    if (!s->frames || s->stream_closed)
+        return;
+    size_t at = coto_frame_begin(&s->out, COTO_FRAME_CLOSE, (unsigned)s->stage + 1);
+    coto_frame_add_num(&s->out, COTO_TAG_COUNT, (uint64_t)pump->which);
+    coto_frame_end(&s->out, at);
 }
 
 static void over_limit(struct coto_session *s, struct coto_pump *pump)
@@ -54,7 +59,7 @@ static void over_limit(struct coto_session *s, struct coto_pump *pump)
         coto_session_end(s, COTO_END_OUTPUT);
 }
 
-void coto_pump_write(struct coto_pump *pump)
+void coto_pump_write(struct coto_session *s, struct coto_pump *pump)
 {
     struct stat st;
     size_t len = pump->pending.len;
@@ -70,8 +75,7 @@ void coto_pump_write(struct coto_pump *pump)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n < 0) {
-        pump->to_fd = -1;
-        coto_buf_clear(&pump->pending);
+        reader_gone(s, pump);
         return;
     }
     memmove(pump->pending.data, pump->pending.data + n, pump->pending.len - (size_t)n);
@@ -104,7 +108,7 @@ void coto_pump_take(struct coto_session *s, struct coto_pump *pump, const void *
         s->io->filter(s->io->filter_arg, pump->which, data, keep, &pump->pending);
     else
         coto_buf_add(&pump->pending, data, keep);
-    coto_pump_write(pump);
+    coto_pump_write(s, pump);
 }
 
 static void grow_pipes(struct coto_pump *pump)
@@ -164,10 +168,7 @@ void coto_pump_run(struct coto_session *s, struct coto_pump *pump)
         pump->eof = true;
         return;
     }
-    bool had_reader = pump->to_fd >= 0;
     coto_pump_take(s, pump, chunk, (size_t)n);
-    if (had_reader && pump->to_fd < 0)
-        reader_gone(s, pump);
 }
 
 /* ---- stdin ---- */

@@ -120,6 +120,19 @@ static int take_stdin(struct init *init, const struct coto_frame *frame, struct 
     return 0;
 }
 
+/* The program gets SIGPIPE or EPIPE, as it would from a pipe of its own. */
+static int close_output(struct init *init, const struct coto_frame *frame, struct coto_err *err)
+{
+    struct init_proc *proc = find_proc(init, frame->proc);
+    uint64_t which = coto_field_num(frame, COTO_TAG_COUNT);
+
+    if (which != 1 && which != 2)
+        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "close: no such output");
+    if (proc)
+        coto_own_close(&proc->fd[which]);
+    return 0;
+}
+
 /* ---- ends ---- */
 
 static bool is_full(const char *path)
@@ -225,6 +238,9 @@ static void handle(struct init *init, const struct coto_frame *frame)
         break;
     case COTO_FRAME_STDIN:
         failed = take_stdin(init, frame, &err);
+        break;
+    case COTO_FRAME_CLOSE:
+        failed = close_output(init, frame, &err);
         break;
     case COTO_FRAME_SIGNAL:
         failed = send_signal(init, frame, &err);

@@ -49,7 +49,8 @@
     X(COLLECT, 39, "host", "send the files below PATH: LIMIT_BYTES LIMIT_COUNT")                   \
     X(BYE, 40, "host", "kill everything and exit")                                                 \
     X(SYMLINK, 42, "host", "create a symbolic link: PATH DATA")                                    \
-    X(SETUP, 43, "host", "build a native sandbox around yourself (wire/setup.h)")
+    X(SETUP, 43, "host", "build a native sandbox around yourself (wire/setup.h)")                  \
+    X(CLOSE, 44, "host", "nobody reads an output any more (frame mode): COUNT 1 stdout, 2 stderr")
 
 enum coto_frame_type {
 #define X(id, number, from, doc) COTO_FRAME_##id = number,
