@@ -77,18 +77,38 @@ static void find_v1(struct coto_cgroup_host *host, const char *names, const char
     }
 }
 
-static bool v2_ready(const char *dir, bool enable)
+/* Whether groups with limits can be made in dir, once its controllers are enabled. */
+static bool v2_ready(const char *dir)
 {
     char have[256] = "";
     coto_auto_fd fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-    if (fd < 0 || access(dir, W_OK) ||
-        coto_file_read_at(fd, "cgroup.subtree_control", have, sizeof have) < 0)
-        return false;
-    if (coto_cgroup_text_has(have, "memory") && coto_cgroup_text_has(have, "pids") &&
-        coto_cgroup_text_has(have, "cpu"))
-        return true;
-    return enable && coto_file_write_at(fd, "cgroup.subtree_control", "+memory +pids +cpu") == 0;
+    return fd >= 0 && access(dir, W_OK) == 0 &&
+           coto_file_read_at(fd, "cgroup.controllers", have, sizeof have) > 0 &&
+           coto_cgroup_text_has(have, "memory") && coto_cgroup_text_has(have, "pids") &&
+           coto_cgroup_text_has(have, "cpu");
+}
+
+/* Enables what is there and not yet enabled; on a host with systemd that is nothing.
+ * One by one, because one that cannot be enabled must not keep the others off. */
+static int v2_enable(int dirfd)
+{
+    char have[256] = "";
+    char on[256] = "";
+    int failed = 0;
+
+    coto_file_read_at(dirfd, "cgroup.controllers", have, sizeof have);
+    coto_file_read_at(dirfd, "cgroup.subtree_control", on, sizeof on);
+    for (int i = 0; i < COTO_CG_COUNT; i++) {
+        char text[16];
+        if (!coto_cgroup_text_has(have, ctl_name[i]) || coto_cgroup_text_has(on, ctl_name[i]))
+            continue;
+        snprintf(text, sizeof text, "+%s", ctl_name[i]);
+        if (coto_file_write_at(dirfd, "cgroup.subtree_control", text) &&
+            (i == COTO_CG_MEMORY || i == COTO_CG_PIDS))
+            failed = -1;
+    }
+    return failed;
 }
 
 static void use_v2(struct coto_cgroup_host *host, const char *dir)
@@ -97,8 +117,7 @@ static void use_v2(struct coto_cgroup_host *host, const char *dir)
     coto_auto_fd fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
     host->version = 2;
-    coto_file_read_at(fd, host->must_leave ? "cgroup.controllers" : "cgroup.subtree_control", have,
-                      sizeof have);
+    coto_file_read_at(fd, "cgroup.controllers", have, sizeof have);
     for (int i = 0; i < COTO_CG_COUNT; i++) {
         snprintf(host->parent[i], sizeof host->parent[i], "%s", dir);
         host->has[i] = i == COTO_CG_CPUACCT || coto_cgroup_text_has(have, ctl_name[i]);
@@ -111,7 +130,7 @@ static void find_v2(struct coto_cgroup_host *host, const char *path)
     char have[256] = "";
 
     snprintf(own, sizeof own, "/sys/fs/cgroup%s", strcmp(path, "/") ? path : "");
-    if (geteuid() == 0 && v2_ready("/sys/fs/cgroup", true)) {
+    if (geteuid() == 0 && v2_ready("/sys/fs/cgroup")) {
         use_v2(host, "/sys/fs/cgroup");
         return;
     }
@@ -353,7 +372,8 @@ static void set_limits_v2(const struct coto_cgroup *group, const struct coto_cgr
 
 static int make_dir(struct coto_cgroup *group, int ctl, const char *parent, struct coto_err *err)
 {
-    group->parent_fd[ctl] = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (group->parent_fd[ctl] < 0)
+        group->parent_fd[ctl] = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (group->parent_fd[ctl] < 0 || mkdirat(group->parent_fd[ctl], group->name, 0755))
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make cgroup %s/%s", parent, group->name);
     group->dir_fd[ctl] = openat(group->parent_fd[ctl], group->name,
@@ -365,44 +385,40 @@ static int make_dir(struct coto_cgroup *group, int ctl, const char *parent, stru
 
 /* v2 knows no processes beside children with controllers: when the group we may
  * use is our own, we step into a leaf first. */
-static int leave_parent(struct coto_cgroup *group, const char *parent, struct coto_err *err)
+static int leave_parent(struct coto_cgroup *group, const struct coto_cgroup_host *host,
+                        struct coto_err *err)
 {
-    char text[16];
+    const char *parent = host->parent[0];
+    const pid_t movers[] = {getpid(), host->with_me};
     char procs[96];
 
     snprintf(group->leaf, sizeof group->leaf, "coto-main-%d", (int)getpid());
     coto_auto_fd fd = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || mkdirat(fd, group->leaf, 0755))
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make cgroup %s/%s", parent, group->leaf);
-    snprintf(text, sizeof text, "%d", (int)getpid());
     snprintf(procs, sizeof procs, "%s/cgroup.procs", group->leaf);
-    if (coto_file_write_at(fd, procs, text) ||
-        coto_file_write_at(fd, "cgroup.subtree_control", "+memory +pids")) {
-        int saved = errno;
-        coto_file_write_at(fd, "cgroup.procs", text);
-        unlinkat(fd, group->leaf, AT_REMOVEDIR);
-        group->leaf[0] = '\0';
-        return coto_err_set(err, COTO_ERR_SYSTEM, saved,
-                            "enable controllers in %s (other processes in it?)", parent);
-    }
-    coto_file_write_at(fd, "cgroup.subtree_control", "+cpu");
     group->moved_self = true;
+    for (int i = 0; i < 2; i++) {
+        char text[16];
+        snprintf(text, sizeof text, "%d", (int)movers[i]);
+        if (movers[i] > 0 && coto_file_write_at(fd, procs, text))
+            return coto_err_set(err, COTO_ERR_SYSTEM, errno, "move into cgroup %s", group->leaf);
+    }
     return 0;
 }
 
-static void return_to_parent(struct coto_cgroup *group)
+/* Undoes leave_parent for the calling process; the leaf goes when it is empty. */
+static void return_to_parent(int fd, const char *leaf)
 {
+    static const char *const off[] = {"-memory", "-pids", "-cpu", "-io"};
     char text[16];
-    int fd = group->parent_fd[COTO_CG_MEMORY];
 
-    if (!group->moved_self || fd < 0)
-        return;
-    coto_file_write_at(fd, "cgroup.subtree_control", "-memory -pids -cpu");
-    coto_file_write_at(fd, "cgroup.subtree_control", "-memory -pids");
+    for (size_t i = 0; i < sizeof off / sizeof off[0]; i++)
+        coto_file_write_at(fd, "cgroup.subtree_control", off[i]);
     snprintf(text, sizeof text, "%d", (int)getpid());
     coto_file_write_at(fd, "cgroup.procs", text);
-    unlinkat(fd, group->leaf, AT_REMOVEDIR);
-    group->moved_self = false;
+    for (int tries = 0; tries < 100 && unlinkat(fd, leaf, AT_REMOVEDIR) && errno == EBUSY; tries++)
+        usleep(1000); /* the guard is on its way out */
 }
 
 static bool wants(const struct coto_cgroup_limits *limits, int ctl)
@@ -434,8 +450,12 @@ static int make_all(const struct coto_cgroup_host *host, const struct coto_cgrou
                     struct coto_cgroup *group, struct coto_err *err)
 {
     if (host->version == 2) {
-        if (host->must_leave && leave_parent(group, host->parent[0], err))
+        group->parent_fd[COTO_CG_MEMORY] = open(host->parent[0], O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (host->must_leave && leave_parent(group, host, err))
             return -1;
+        if (v2_enable(group->parent_fd[COTO_CG_MEMORY]))
+            return coto_err_set(err, COTO_ERR_SYSTEM, errno,
+                                "enable controllers in %s (other processes in it?)", host->parent[0]);
         return make_dir(group, COTO_CG_MEMORY, host->parent[0], err);
     }
     for (int i = 0; i < COTO_CG_COUNT; i++)
@@ -570,7 +590,9 @@ int coto_cgroup_remove(struct coto_cgroup *group)
     for (int i = 0; i < COTO_CG_COUNT; i++)
         if (group->dir_fd[i] >= 0)
             failed |= remove_dir(group, i);
-    return_to_parent(group);
+    if (group->moved_self)
+        return_to_parent(group->parent_fd[COTO_CG_MEMORY], group->leaf);
+    group->moved_self = false;
     coto_cgroup_close(group);
     return failed;
 }
@@ -588,6 +610,12 @@ void coto_cgroup_remove_named(const struct coto_cgroup_host *host, const char *n
                               : openat(group.parent_fd[i], name, O_PATH | O_DIRECTORY | O_CLOEXEC);
     }
     coto_cgroup_kill(&group);
+    if (host->must_leave) {
+        int pid = 0;
+        sscanf(name, "coto-%d-", &pid);
+        snprintf(group.leaf, sizeof group.leaf, "coto-main-%d", pid);
+        group.moved_self = true;
+    }
     coto_cgroup_remove(&group);
 }
 

@@ -32,6 +32,7 @@ struct coto_cgroup_host {
     char parent[COTO_CG_COUNT][256];   /* directory to make ours in; v2: all equal; "" absent */
     bool has[COTO_CG_COUNT];
     bool must_leave; /* v2 delegated: we must move ourselves out of parent first */
+    pid_t with_me;   /* and this child of ours, 0 none */
     char why[200];   /* version 0, or a missing controller: the reason */
 };
 

@@ -108,8 +108,12 @@ int coto_mount_pivot(int root_fd, struct coto_err *err)
 {
     /* "." twice: the old root ends up on top of the new one and is then
      * detached, so no directory for it is needed inside. */
-    if (fchdir(root_fd) || syscall(SYS_pivot_root, ".", "."))
-        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "pivot_root");
+    if (fchdir(root_fd) || syscall(SYS_pivot_root, ".", ".")) {
+        coto_err_set(err, COTO_ERR_WALL, errno, "pivot_root");
+        /* EINVAL: "/" is the kernel's first file system, below which nothing can go. */
+        return coto_err_remedy(err, "if this host runs from an initramfs, switch_root to a real "
+                                    "root file system (or a tmpfs) first");
+    }
     if (umount2(".", MNT_DETACH) || chdir("/"))
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "detach the old root");
     return 0;

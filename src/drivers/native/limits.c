@@ -133,6 +133,7 @@ int native_cgroup_make(struct native *n, struct coto_err *err)
         return 0;
     if (coto_guard_start(&n->guard, guard_action, n, err))
         return -1;
+    n->cgroup_host.with_me = n->guard.pid;
     struct coto_err why = {0};
     if (coto_cgroup_make(&n->cgroup_host, n->group_name, &n->limits, &n->group, &n->applied, &why)) {
         /* Visible, but not ours to use: as good as none, and said so. */

@@ -264,6 +264,10 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
             ret_usage->init_signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
         }
     }
+    if (n->cgroup_host.must_leave) { /* it sits in the leaf that is to go */
+        coto_guard_stop(&n->guard);
+        coto_guard_reap();
+    }
     if (n->has_group) {
         coto_cgroup_remove(&n->group);
         n->has_group = false;
