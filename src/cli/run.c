@@ -1,6 +1,7 @@
 /* coto run: one program, one sandbox, one result. */
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/execute.h"
 #include "cli/verb.h"
 #include "drivers/driver.h"
 
@@ -11,11 +12,7 @@
 #include "report/text.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 struct run {
@@ -80,39 +77,11 @@ static int find_code(struct run *run, struct coto_err *err)
 
 /* ---- running ---- */
 
-static void show_step(void *arg, const char *step, int64_t us)
-{
-    (void)arg;
-    dprintf(2, "coto: %8.3f ms  %s\n", (double)us / 1000, step);
-}
-
 static void neutralise(void *arg, int which, const char *data, size_t len, struct coto_buf *out)
 {
     struct run *run = arg;
 
     coto_escape_add(&run->escape[which - 1], data, len, out);
-}
-
-static int catch_signals(void)
-{
-    sigset_t mask;
-
-    signal(SIGPIPE, SIG_IGN);
-    sigemptyset(&mask);
-    sigaddset(&mask, SIGINT);
-    sigaddset(&mask, SIGTERM);
-    sigaddset(&mask, SIGHUP);
-    sigaddset(&mask, SIGQUIT);
-    sigprocmask(SIG_BLOCK, &mask, NULL);
-    return signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
-/* A caller may have closed 0, 1 or 2: no file of ours may land there. */
-static void fill_stdio(void)
-{
-    for (int fd = 0; fd < 3; fd++)
-        if (fcntl(fd, F_GETFD) < 0)
-            open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
 }
 
 static int execute(struct run *run, struct coto_err *err)
@@ -128,7 +97,7 @@ static int execute(struct run *run, struct coto_err *err)
         .filter_out = !raw && !run->json && isatty(1),
         .filter_err = !raw && !run->json && isatty(2),
         .cancel_fd = run->signal_fd,
-        .progress = flag(run, COTO_OPT_VERBOSE) ? show_step : NULL,
+        .progress = flag(run, COTO_OPT_VERBOSE) ? coto_cli_show_step : NULL,
     };
 
     run->job.plan.want_artifacts = run->json;
@@ -158,33 +127,15 @@ static void print_closing(const struct run *run)
     (void)!write(2, buf.data, buf.len);
 }
 
-static int print_plan(const struct run *run)
-{
-    coto_auto_buf buf = {0};
-    struct coto_json json = {.out = &buf, .pretty = true};
-
-    coto_plan_json(&run->job.plan, &json);
-    return coto_cli_print(&buf);
-}
-
-static int signal_status(const struct run *run)
-{
-    struct signalfd_siginfo info;
-
-    if (run->job.result.verdict == COTO_VERDICT_KILLED &&
-        read(run->signal_fd, &info, sizeof info) == sizeof info)
-        return 128 + (int)info.ssi_signo;
-    return run->job.result.exit_status;
-}
-
 static int run_planned(struct run *run)
 {
     struct coto_err err = {0};
 
-    run->signal_fd = catch_signals();
+    run->signal_fd = coto_cli_catch_signals();
     if (execute(run, &err))
         return coto_cli_fail_as(run->json, &err);
-    int status = signal_status(run);
+    const struct coto_result *result = &run->job.result;
+    int status = coto_cli_signal_status(run->signal_fd, result, result->exit_status);
     if (run->json) {
         int failed = print_json(run);
         status = failed ? failed : status;
@@ -210,7 +161,7 @@ static int run_prepared(int argc, char **argv, char **envp)
     else if (find_code(&run, &err) || coto_job_plan(&run.job, &err))
         status = coto_cli_fail_as(run.json, &err);
     else if (flag(&run, COTO_OPT_DRY_RUN))
-        status = print_plan(&run);
+        status = coto_cli_print_plan(&run.job.plan);
     else
         status = run_planned(&run);
     return status; /* the process ends: the kernel frees faster than we do */
@@ -218,7 +169,7 @@ static int run_prepared(int argc, char **argv, char **envp)
 
 int coto_cli_run(int argc, char **argv, char **envp)
 {
-    fill_stdio();
+    coto_cli_fill_stdio();
     coto_driver_prepare();
     int status = run_prepared(argc, argv, envp);
     coto_driver_discard();

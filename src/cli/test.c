@@ -3,40 +3,34 @@
  * the same name in the submission never takes a test's place. */
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/execute.h"
 #include "cli/testdirs.h"
 #include "cli/verb.h"
 
 #include "base/fd.h"
 #include "base/units.h"
-#include "core/run.h"
 #include "drivers/driver.h"
+#include "lib/job.h"
 #include "report/escape.h"
 #include "report/json.h"
-#include "report/reportfile.h"
 #include "report/testcases.h"
 #include "report/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#define OUTPUT_KEEP (10 * COTO_MB)
 #define OUTPUT_SHOWN ((size_t)8192)
 
 struct test {
-    struct coto_policy policy;
+    struct coto_job job;
     struct coto_args args;
     struct coto_testdirs dirs;
     const char *runner_name;
     const char *junit_file;
     const struct coto_runner *runner;
-    struct coto_plan plan;
-    struct coto_result result;
     struct coto_cases cases;
     bool passed;
     bool json;
@@ -55,7 +49,7 @@ static int check_operands(const struct test *test, struct coto_err *err)
         return coto_err_remedy(err, "coto test SUBMISSION_DIR [TESTS_DIR]");
     }
     for (size_t i = 0; i < sizeof not_here / sizeof not_here[0]; i++) {
-        if (test->policy.v[not_here[i]].source != COTO_SOURCE_FLAG)
+        if (test->job.policy.v[not_here[i]].source != COTO_SOURCE_FLAG)
             continue;
         coto_err_set(err, COTO_ERR_USAGE, 0, "--%s: coto test runs a folder, not code",
                      coto_options[not_here[i]].name);
@@ -69,7 +63,7 @@ static int choose_runner(struct test *test, struct coto_err *err)
     coto_auto_buf names = {0};
 
     if (!test->runner_name)
-        return coto_testdirs_detect(&test->dirs, coto_policy_str(&test->policy, COTO_OPT_ROOTFS),
+        return coto_testdirs_detect(&test->dirs, coto_policy_str(&test->job.policy, COTO_OPT_ROOTFS),
                                     &test->runner, err);
     test->runner = coto_runner_find(test->runner_name);
     if (test->runner)
@@ -85,7 +79,7 @@ static int choose_runner(struct test *test, struct coto_err *err)
  * tests over it. */
 static int add_copies(struct test *test, struct coto_err *err)
 {
-    struct coto_strv *list = &test->policy.v[COTO_OPT_COPY].list;
+    struct coto_strv *list = &test->job.policy.v[COTO_OPT_COPY].list;
     const char *const folders[] = {test->dirs.submission, test->dirs.tests};
     struct coto_strv all = {0};
     bool failed = false;
@@ -115,10 +109,12 @@ static int make_plan(struct test *test, struct coto_err *err)
     if (script.failed)
         return coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "test");
     const char *argv[] = {"sh", "-c", coto_buf_str(&script), "coto-test", NULL};
-    struct coto_source_code code = {.argv = argv, .is_command = true};
-    if (add_copies(test, err) || coto_plan_make(&test->policy, &code, &test->plan, err))
+    test->job.code = (struct coto_source_code){.argv = argv, .is_command = true};
+    int failed = add_copies(test, err) || coto_job_plan(&test->job, err);
+    test->job.code.argv = NULL; /* the plan has its own copy */
+    if (failed)
         return -1;
-    if (coto_plan_has_tool(&test->plan, test->runner->tool))
+    if (coto_plan_has_tool(&test->job.plan, test->runner->tool))
         return 0;
     coto_err_set(err, COTO_ERR_TOOL, 0, "%s: '%s' is not in the sandbox", test->runner->name,
                  test->runner->tool);
@@ -127,7 +123,7 @@ static int make_plan(struct test *test, struct coto_err *err)
 
 static int prepare(struct test *test, struct coto_err *err)
 {
-    if (coto_policy_check(&test->policy, err) || check_operands(test, err))
+    if (check_operands(test, err))
         return -1;
     const char *tests = test->args.count > 1 ? test->args.rest[1] : NULL;
     if (coto_testdirs_open(test->args.rest[0], tests, &test->dirs, err) ||
@@ -138,44 +134,10 @@ static int prepare(struct test *test, struct coto_err *err)
 
 /* ---- running ---- */
 
-static void show_step(void *arg, const char *step, int64_t us)
-{
-    (void)arg;
-    dprintf(2, "coto: %8.3f ms  %s\n", (double)us / 1000, step);
-}
-
-static int catch_signals(void)
-{
-    sigset_t mask;
-
-    signal(SIGPIPE, SIG_IGN);
-    sigemptyset(&mask);
-    sigaddset(&mask, SIGINT);
-    sigaddset(&mask, SIGTERM);
-    sigaddset(&mask, SIGHUP);
-    sigaddset(&mask, SIGQUIT);
-    sigprocmask(SIG_BLOCK, &mask, NULL);
-    return signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
-/* -1: none wanted; -2: failed. */
-static int open_artifacts(const struct test *test, struct coto_err *err)
-{
-    const char *dir = coto_policy_str(&test->policy, COTO_OPT_ARTIFACTS);
-
-    if (!*dir)
-        return -1;
-    int made = mkdir(dir, 0755);
-    int fd = made && errno != EEXIST ? -1 : open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        coto_err_set(err, COTO_ERR_OUTPUT, errno, "--artifacts: '%s'", dir);
-    return fd < 0 ? -2 : fd;
-}
-
 /* A path inside, as it is called in the folders outside. */
 static const char *outside_path(const struct test *test, const char *path)
 {
-    const char *const tops[] = {test->plan.workdir, COTO_RUNNER_COPY};
+    const char *const tops[] = {test->job.plan.workdir, COTO_RUNNER_COPY};
 
     for (size_t i = 0; i < 2; i++)
         if (coto_str_has_prefix(path, tops[i]) && path[strlen(tops[i])] == '/')
@@ -199,26 +161,20 @@ static void check_silent_files(struct test *test)
 
 static int execute(struct test *test, struct coto_err *err)
 {
-    coto_auto_fd artifacts = open_artifacts(test, err);
     struct coto_io io = {
         .in_fd = -1,
         .out_fd = -1,
         .err_fd = -1,
         .capture = true,
-        .capture_max = OUTPUT_KEEP,
-        .artifacts_fd = artifacts,
         .cancel_fd = test->signal_fd,
-        .progress = coto_policy_num(&test->policy, COTO_OPT_VERBOSE) ? show_step : NULL,
+        .progress = coto_policy_num(&test->job.policy, COTO_OPT_VERBOSE) ? coto_cli_show_step : NULL,
     };
 
-    if (artifacts == -2)
-        return -1;
-    test->plan.want_artifacts = artifacts >= 0;
-    int failed = coto_core_run(&test->plan, &io, &test->result, err);
+    int failed = coto_job_run(&test->job, &io, err);
     coto_driver_discard();
     if (failed)
         return -1;
-    const struct coto_result *result = &test->result;
+    const struct coto_result *result = &test->job.result;
     bool ended_itself =
         result->verdict == COTO_VERDICT_OK || result->verdict == COTO_VERDICT_NONZERO;
     int exit_code = ended_itself ? result->exit_code : -1;
@@ -252,7 +208,7 @@ static int print_json(const struct test *test)
 {
     coto_auto_buf out = {0};
     struct coto_json json = {.out = &out, .pretty = isatty(1)};
-    const struct coto_result *result = &test->result;
+    const struct coto_result *result = &test->job.result;
 
     coto_json_begin(&json, NULL, '{');
     coto_json_int(&json, "schema_version", COTO_RESULT_SCHEMA);
@@ -333,9 +289,9 @@ static void add_table(const struct test *test, struct coto_buf *out)
 /* The runner's own words, when no case says what went wrong (or all are wanted). */
 static void add_output(const struct test *test, struct coto_buf *out)
 {
-    const struct coto_buf *output = &test->result.out.data;
+    const struct coto_buf *output = &test->job.result.out.data;
     const struct coto_cases *cases = &test->cases;
-    bool all = coto_policy_num(&test->policy, COTO_OPT_VERBOSE) != 0;
+    bool all = coto_policy_num(&test->job.policy, COTO_OPT_VERBOSE) != 0;
     bool silent = cases->count == 0;
 
     for (size_t i = 0; i < cases->count; i++)
@@ -353,14 +309,14 @@ static void add_output(const struct test *test, struct coto_buf *out)
 
 static void add_closing(const struct test *test, struct coto_buf *out)
 {
-    const struct coto_result *result = &test->result;
+    const struct coto_result *result = &test->job.result;
     size_t failed = coto_cases_count_failed(&test->cases);
     size_t skipped = coto_cases_count_skipped(&test->cases);
     coto_auto_buf reason = {0};
 
     coto_buf_adds(out, test->cases.count ? "\n" : "");
     if (result->verdict != COTO_VERDICT_OK && result->verdict != COTO_VERDICT_NONZERO) {
-        coto_report_text_reason(result, &test->plan, &reason);
+        coto_report_text_reason(result, &test->job.plan, &reason);
         coto_buf_addf(out, "%s: %s\n", coto_verdict_word(result->verdict), coto_buf_str(&reason));
     }
     if (result->out.truncated)
@@ -380,7 +336,7 @@ static int print_table(const struct test *test)
 
     add_output(test, &out);
     add_table(test, &out);
-    if (!coto_policy_num(&test->policy, COTO_OPT_QUIET))
+    if (!coto_policy_num(&test->job.policy, COTO_OPT_QUIET))
         add_closing(test, &out);
     return coto_cli_print(&out);
 }
@@ -394,10 +350,10 @@ static int write_junit(const struct test *test, struct coto_err *err)
     coto_buf_addf(&name, "coto test (%s)", test->runner->name);
     struct coto_junit junit = {
         .name = coto_buf_str(&name),
-        .started_at = test->result.started_at,
-        .duration_us = test->result.duration_us,
+        .started_at = test->job.result.started_at,
+        .duration_us = test->job.result.duration_us,
         .cases = &test->cases,
-        .output = &test->result.out.data,
+        .output = &test->job.result.out.data,
     };
     coto_junit_xml(&junit, &xml);
     coto_auto_fd fd = open(test->junit_file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -408,55 +364,30 @@ static int write_junit(const struct test *test, struct coto_err *err)
     return coto_err_remedy(err, "name a file in a directory that exists and can be written to");
 }
 
-static int write_report(const struct test *test, struct coto_err *err)
-{
-    const char *dir = coto_policy_str(&test->policy, COTO_OPT_REPORT);
-    struct coto_report_extra extra = {0};
-
-    if (!*dir)
-        return 0;
-    if (coto_report_parse_include(coto_policy_list(&test->policy, COTO_OPT_REPORT_INCLUDE),
-                                  &extra.include, err))
-        return -1;
-    return coto_report_write(dir, &test->result, &test->plan, &extra, err);
-}
-
 /* Time and memory keep their own statuses, and so does the caller's signal. */
 static int exit_status(const struct test *test)
 {
-    struct signalfd_siginfo info;
+    const struct coto_result *result = &test->job.result;
 
-    if (test->result.verdict == COTO_VERDICT_TIMEOUT || test->result.verdict == COTO_VERDICT_OOM)
-        return test->result.exit_status;
-    if (test->result.verdict == COTO_VERDICT_KILLED &&
-        read(test->signal_fd, &info, sizeof info) == sizeof info)
-        return 128 + (int)info.ssi_signo;
-    return test->passed ? 0 : 1;
+    if (result->verdict == COTO_VERDICT_TIMEOUT || result->verdict == COTO_VERDICT_OOM)
+        return result->exit_status;
+    return coto_cli_signal_status(test->signal_fd, result, test->passed ? 0 : 1);
 }
 
 static int run_planned(struct test *test)
 {
     struct coto_err err = {0};
 
-    test->signal_fd = catch_signals();
+    test->signal_fd = coto_cli_catch_signals();
     if (execute(test, &err))
         return coto_cli_fail_as(test->json, &err);
     int status = exit_status(test);
     int failed = test->json ? print_json(test) : print_table(test);
     if (failed)
         status = failed;
-    if (write_junit(test, &err) || write_report(test, &err))
+    if (write_junit(test, &err) || coto_job_write_report(&test->job, &err))
         status = coto_cli_fail(&err);
     return status;
-}
-
-static int print_plan(const struct test *test)
-{
-    coto_auto_buf out = {0};
-    struct coto_json json = {.out = &out, .pretty = true};
-
-    coto_plan_json(&test->plan, &json);
-    return coto_cli_print(&out);
 }
 
 int coto_cli_test(int argc, char **argv, char **envp)
@@ -473,25 +404,21 @@ int coto_cli_test(int argc, char **argv, char **envp)
     int status;
 
     (void)argc;
-    for (int fd = 0; fd < 3; fd++) /* no file of ours may land on a closed 0, 1 or 2 */
-        if (fcntl(fd, F_GETFD) < 0)
-            open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
+    coto_cli_fill_stdio();
     test.json = coto_args_want_json(&spec, argv, envp);
-    if (coto_args_policy_with(&spec, argv, envp, &test.policy, &test.args, &err))
+    if (coto_args_policy_with(&spec, argv, envp, &test.job.policy, &test.args, &err))
         return coto_cli_fail_as(test.json, &err);
-    test.json = coto_policy_num(&test.policy, COTO_OPT_JSON) != 0;
+    test.json = coto_policy_num(&test.job.policy, COTO_OPT_JSON) != 0;
     if (test.args.help)
         status = coto_cli_help_verb("test", flags);
     else if (prepare(&test, &err))
         status = coto_cli_fail_as(test.json, &err);
-    else if (coto_policy_num(&test.policy, COTO_OPT_DRY_RUN))
-        status = print_plan(&test);
+    else if (coto_policy_num(&test.job.policy, COTO_OPT_DRY_RUN))
+        status = coto_cli_print_plan(&test.job.plan);
     else
         status = run_planned(&test);
     coto_cases_fini(&test.cases);
-    coto_result_fini(&test.result);
-    coto_plan_fini(&test.plan);
-    coto_policy_fini(&test.policy);
+    coto_job_fini(&test.job);
     coto_testdirs_close(&test.dirs);
     return status;
 }
