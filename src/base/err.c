@@ -18,7 +18,8 @@ const struct coto_err_info *coto_err_info(int kind)
     return &infos[kind];
 }
 
-int coto_err_set(struct coto_err *err, int kind, int sys_errno, const char *fmt, ...)
+/* Names in parentheses: the analyser has macros of the same names (err.h). */
+int (coto_err_set)(struct coto_err *err, int kind, int sys_errno, const char *fmt, ...)
 {
     va_list ap;
 
@@ -35,7 +36,7 @@ int coto_err_set(struct coto_err *err, int kind, int sys_errno, const char *fmt,
     return -1;
 }
 
-int coto_err_remedy(struct coto_err *err, const char *fmt, ...)
+int (coto_err_remedy)(struct coto_err *err, const char *fmt, ...)
 {
     va_list ap;
 
@@ -47,7 +48,7 @@ int coto_err_remedy(struct coto_err *err, const char *fmt, ...)
     return -1;
 }
 
-int coto_err_wrap(struct coto_err *err, const char *fmt, ...)
+int (coto_err_wrap)(struct coto_err *err, const char *fmt, ...)
 {
     char old[sizeof err->text];
     va_list ap;

@@ -28,9 +28,10 @@ int coto_initbin_open(struct coto_err *err)
 
     /* The name we were started by is there for nothing; the link behind it, for when
      * that is a link, costs a walk through procfs. */
-    if (started_as && started_as[0] == '/' && strlen(started_as) < sizeof path) {
-        strcpy(path, started_as);
-        fd = open_beside(path, strlen(path), sizeof path);
+    size_t len = started_as && started_as[0] == '/' ? strlen(started_as) : 0;
+    if (len > 0 && len < sizeof path) {
+        memcpy(path, started_as, len);
+        fd = open_beside(path, len, sizeof path);
     }
     if (fd < 0) {
         ssize_t n = readlink("/proc/self/exe", path, sizeof path);

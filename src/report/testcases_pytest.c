@@ -176,8 +176,6 @@ static void read_summary(struct pytest *py, struct coto_text line)
 
 static void read_heading(struct pytest *py, struct coto_text title)
 {
-    struct coto_text text = title;
-
     close_section(py);
     if (coto_text_is(title, "test session starts"))
         return;
@@ -187,7 +185,7 @@ static void read_heading(struct pytest *py, struct coto_text title)
     long at = coto_text_find_last(title, " in ");
     /* "3 passed in 0.02s", "... in 61.00s (0:01:01)" */
     if (at > 0 && title.p[0] >= '0' && title.p[0] <= '9') {
-        text = coto_text_tail(title, (size_t)at + 4);
+        struct coto_text text = coto_text_tail(title, (size_t)at + 4);
         long s = coto_text_find(text, "s");
         py->cases->is_complete =
             s > 0 && coto_text_decimal(coto_text_head(text, (size_t)s), 1000) >= 0;
