@@ -86,53 +86,55 @@ static inline __attribute__((always_inline)) long raw_call(long number, long a, 
 }
 
 #if CAN_BORROW
-/* Parent and child return from the same system call on the same stack, so the call
- * must be in this very frame (as in vfork); the child only goes deeper. */
-static __attribute__((noinline)) long borrow(struct k_clone_args *args, int (*child)(void *),
-                                             void *arg, volatile int *failure)
+/* clone3 onto a stack of its own: the child calls child(arg) there and exits with what
+ * that returns. Registers survive the call, so nothing has to be put on the stack. */
+static long clone_onto(struct k_clone_args *args, int (*child)(void *), void *arg)
 {
-    args->flags |= CLONE_VM | CLONE_VFORK;
-    long pid = raw_call(SYS_clone3, (long)(intptr_t)args, sizeof *args, 0);
-    if (pid == 0) {
-        *failure = child(arg);
-        raw_call(SYS_exit_group, 127, 0, 0);
-        __builtin_unreachable();
-    }
-    return pid;
+    long result;
+
+    __asm__ volatile("mov %[child], %%r12\n\t"
+                     "mov %[arg], %%r13\n\t"
+                     "syscall\n\t"
+                     "test %%rax, %%rax\n\t"
+                     "jnz 1f\n\t"
+                     "xor %%ebp, %%ebp\n\t"
+                     "mov %%r13, %%rdi\n\t"
+                     "call *%%r12\n\t"
+                     "mov %%eax, %%edi\n\t"
+                     "mov $60, %%eax\n\t" /* exit */
+                     "syscall\n\t"
+                     "hlt\n"
+                     "1:"
+                     : "=a"(result)
+                     : "a"((long)SYS_clone3), "D"(args), "S"(sizeof *args), [child] "r"(child),
+                       [arg] "r"(arg)
+                     : "rcx", "r11", "r12", "r13", "memory");
+    return result;
 }
 #endif
 
-pid_t coto_ns_spawn(uint64_t flags, int cgroup_fd, int (*child)(void *arg), void *arg,
+pid_t coto_ns_spawn(uint64_t flags, int cgroup_fd, const struct coto_ns_child *child,
                     int *ret_pidfd)
 {
 #if CAN_BORROW
-    volatile int failure = 0;
     int pidfd = -1;
-    struct k_clone_args args = clone_args(flags, cgroup_fd, &pidfd);
-    long pid = borrow(&args, child, arg, &failure);
+    struct k_clone_args args = clone_args(flags | CLONE_VM, cgroup_fd, &pidfd);
+    args.stack = (uint64_t)(uintptr_t)child->stack;
+    args.stack_size = child->stack_size;
+    long pid = clone_onto(&args, child->run, child->arg);
 
-    if (pid > 0)
+    if (pid > 0) {
         *ret_pidfd = pidfd;
-    if (pid < 0 && pid != -ENOSYS) {
+        return (pid_t)pid;
+    }
+    if (pid != -ENOSYS) {
         errno = (int)-pid;
         return -1;
     }
-    if (pid > 0 && failure) {
-        while (waitpid((pid_t)pid, NULL, 0) < 0 && errno == EINTR)
-            ;
-        close(pidfd);
-        *ret_pidfd = -1;
-        errno = failure;
-        return -1;
-    }
-    if (pid > 0)
-        return (pid_t)pid;
 #endif
     pid_t forked = coto_ns_clone(flags, cgroup_fd, ret_pidfd);
-    if (forked == 0) {
-        child(arg);
-        _exit(127);
-    }
+    if (forked == 0)
+        _exit(child->run(child->arg));
     return forked;
 }
 

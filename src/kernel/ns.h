@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -27,10 +28,18 @@ extern const char *const coto_ns_name[COTO_NS_COUNT];
  * cgroup_fd is not -1, born inside that v2 cgroup. Returns the child's pid (0
  * in the child, -1 on error) and a pidfd in the parent. */
 pid_t coto_ns_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd);
-/* The same, but the child borrows the caller's memory until it executes a program
- * (the caller is suspended meanwhile): no page is copied. child(arg) runs in it and
- * must end in execve or return an errno, which is handed back as -1 with errno. */
-pid_t coto_ns_spawn(uint64_t flags, int cgroup_fd, int (*child)(void *arg), void *arg,
+/* What a child that borrows the caller's memory runs, and on which stack. */
+struct coto_ns_child {
+    int (*run)(void *arg); /* ends in execve, or returns an exit status */
+    void *arg;
+    void *stack; /* 16-byte aligned; untouched by the caller until the child is gone */
+    size_t stack_size;
+};
+
+/* Like coto_ns_clone, but nothing is copied: the child runs beside the caller in its
+ * memory until it executes a program. Until then it may only make system calls and
+ * use its own stack. The child's pid, or -1 with errno. */
+pid_t coto_ns_spawn(uint64_t flags, int cgroup_fd, const struct coto_ns_child *child,
                     int *ret_pidfd);
 /* Namespaces of a process; pid 0 is the caller. */
 void coto_ns_read(pid_t pid, struct coto_ns_set *ret_set);

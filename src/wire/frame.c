@@ -82,6 +82,34 @@ void coto_frame_add_error(struct coto_buf *buf, unsigned proc, const struct coto
     coto_frame_end(buf, begin);
 }
 
+static size_t put_field(unsigned char *to, enum coto_tag tag, const void *data, size_t len)
+{
+    put_le(to, (uint64_t)tag, 2);
+    put_le(to + 2, len, 4);
+    memcpy(to + 6, data, len);
+    return 6 + len;
+}
+
+size_t coto_frame_small_error(unsigned char *to, size_t size, int sys_errno, const char *text)
+{
+    size_t text_len = strlen(text);
+    size_t len = 14 + 14 + 6 + text_len;
+    unsigned char number[8];
+
+    if (COTO_FRAME_HEADER + len > size)
+        return 0;
+    put_le(to, len, 4);
+    put_le(to + 4, COTO_FRAME_ERROR, 2);
+    put_le(to + 6, 0, 2);
+    unsigned char *at = to + COTO_FRAME_HEADER;
+    put_le(number, COTO_ERR_SYSTEM, 8);
+    at += put_field(at, COTO_TAG_KIND, number, sizeof number);
+    put_le(number, (uint64_t)sys_errno, 8);
+    at += put_field(at, COTO_TAG_ERRNO, number, sizeof number);
+    put_field(at, COTO_TAG_TEXT, text, text_len);
+    return COTO_FRAME_HEADER + len;
+}
+
 char *coto_frame_reader_space(struct coto_frame_reader *reader, size_t *ret_len)
 {
     /* Consumed frames are dropped before more is read, so the buffer never

@@ -105,6 +105,10 @@ void coto_frame_end(struct coto_buf *buf, size_t begin);
 /* An ERROR frame of a struct coto_err. */
 void coto_frame_add_error(struct coto_buf *buf, unsigned proc, const struct coto_err *err);
 
+/* The same without any allocation, for a child that shares its parent's memory: kind
+ * SYSTEM, an errno and a short text. Length; 0 when it does not fit. */
+size_t coto_frame_small_error(unsigned char *to, size_t size, int sys_errno, const char *text);
+
 /* ---- reading ---- */
 struct coto_frame {
     enum coto_frame_type type;

@@ -1,7 +1,7 @@
 /* Starting coto-init in new namespaces, and telling it what to build.
  *
- * The child borrows our memory until it executes coto-init, so nothing is copied and
- * nothing of ours is left in it. It keeps the capabilities the set-up needs across
+ * The child runs beside us in our memory until it executes coto-init, so nothing is
+ * copied and nothing of ours is left in it. It keeps the capabilities the set-up needs across
  * that execve as ambient ones; they count in its own user namespace only.
  */
 #include "drivers/native/native.h"
@@ -16,6 +16,7 @@
 #include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -26,12 +27,6 @@
 #ifndef SYS_close_range
 #define SYS_close_range 436
 #endif
-
-/* The child's ends of everything, in the order of its descriptors 0 to 3. */
-struct launch {
-    int fds[4];
-    int init_fd;
-};
 
 static int explain_clone(int saved, struct coto_err *err)
 {
@@ -48,7 +43,7 @@ static int explain_clone(int saved, struct coto_err *err)
     return coto_err_remedy(err, "see `coto doctor`");
 }
 
-static int make_stream(struct native *n, struct launch *launch, struct coto_err *err)
+static int make_stream(struct native *n, struct native_launch *launch, struct coto_err *err)
 {
     int sv[2];
     int size = 1 << 20;
@@ -96,11 +91,23 @@ static int keep_capabilities(void)
     return 0;
 }
 
+/* An ERROR frame by hand: no memory may be allocated here. */
+static int tell_failure(int stream_fd, int error)
+{
+    unsigned char frame[256];
+    char text[128];
+
+    snprintf(text, sizeof text, "start coto-init: %s", strerror(error));
+    size_t len = coto_frame_small_error(frame, sizeof frame, error, text);
+
+    return write(stream_fd, frame, len) < 0 ? 71 : 70;
+}
+
 static int exec_init(void *arg)
 {
     static char *const argv[] = {"coto-init", "--in=3", "--out=3", "--setup", NULL};
     static char *const envp[] = {NULL};
-    const struct launch *launch = arg;
+    const struct native_launch *launch = arg;
     int from[4];
     sigset_t none;
 
@@ -108,19 +115,19 @@ static int exec_init(void *arg)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     int failure = keep_capabilities();
-    if (failure)
-        return failure;
     /* Lifted out of the way first, so that none is overwritten. */
     int init_fd = fcntl(launch->init_fd, F_DUPFD_CLOEXEC, 32);
     for (int i = 0; i < 4; i++)
         from[i] = fcntl(launch->fds[i], F_DUPFD_CLOEXEC, 32);
-    for (int i = 0; i < 4; i++)
-        if (from[i] < 0 || dup2(from[i], i) < 0)
-            return errno;
-    if (syscall(SYS_close_range, 4u, ~0u, 4u /* CLOEXEC */))
-        return errno;
-    syscall(SYS_execveat, init_fd, "", argv, envp, AT_EMPTY_PATH);
-    return errno;
+    for (int i = 0; i < 4 && !failure; i++)
+        failure = from[i] < 0 || dup2(from[i], i) < 0 ? errno : 0;
+    if (!failure && syscall(SYS_close_range, 4u, ~0u, 4u /* CLOEXEC */))
+        failure = errno;
+    if (!failure) {
+        syscall(SYS_execveat, init_fd, "", argv, envp, AT_EMPTY_PATH);
+        failure = errno;
+    }
+    return tell_failure(from[3], failure);
 }
 
 /* ---- in the supervisor ---- */
@@ -128,20 +135,26 @@ static int exec_init(void *arg)
 int native_launch(struct native *n, int cgroup_fd, struct coto_err *err)
 {
     uint64_t flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
-    struct launch launch = {.fds = {-1, -1, -1, -1}, .init_fd = -1};
+    struct native_launch *launch = &n->launch;
+    const struct coto_ns_child child = {exec_init, launch, launch->stack, sizeof launch->stack};
+    int fds[5] = {-1, -1, -1, -1, -1};
 
-    launch.init_fd = coto_initbin_open(err);
-    int failed = launch.init_fd < 0 || make_stream(n, &launch, err);
+    for (int i = 0; i < 4; i++)
+        launch->fds[i] = -1;
+    launch->init_fd = coto_initbin_open(err);
+    int failed = launch->init_fd < 0 || make_stream(n, launch, err);
+    memcpy(fds, launch->fds, sizeof launch->fds);
+    fds[4] = launch->init_fd;
     if (!failed) {
-        pid_t pid = coto_ns_spawn(flags, cgroup_fd, exec_init, &launch, &n->pidfd);
+        pid_t pid = coto_ns_spawn(flags, cgroup_fd, &child, &n->pidfd);
         if (pid < 0)
             failed = explain_clone(errno, err);
         else
             n->pid = pid;
     }
-    coto_own_close(&launch.init_fd);
-    for (int i = 0; i < 4; i++)
-        coto_own_close(&launch.fds[i]);
+    /* The child has descriptors of its own; its copy of the numbers stays as it is. */
+    for (int i = 0; i < 5; i++)
+        coto_own_close(&fds[i]);
     return failed ? -1 : 0;
 }
 

@@ -9,11 +9,19 @@
 
 #include <sys/types.h>
 
+/* What the child needs between clone and execve; see launch.c. */
+struct native_launch {
+    int fds[4]; /* its ends of everything, in the order of its descriptors 0 to 3 */
+    int init_fd;
+    _Alignas(16) char stack[16 * 1024];
+};
+
 struct native {
     struct coto_sandbox base; /* first */
     const struct coto_plan *plan;
     pid_t pid;
     int pidfd;
+    struct native_launch launch;
     struct coto_idmap map;
     struct coto_ns_set own_ns; /* the supervisor's */
     struct coto_cgroup_host cgroup_host;
