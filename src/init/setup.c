@@ -108,17 +108,19 @@ static int step_private(struct setup *s, struct coto_err *err)
     return coto_mount_make_private(err);
 }
 
+#define CAPS_A_PLAN_MAY_ASK                                                                        \
+    ((uint64_t)1 << CAP_CHOWN | (uint64_t)1 << CAP_FOWNER | (uint64_t)1 << CAP_SETGID |             \
+     (uint64_t)1 << CAP_SETUID)
+
 /* While there is nothing to do but wait: a plan can ask for four capabilities at
  * most, so all others leave the bounding set now. */
 static int step_bounding(struct setup *s, struct coto_err *err)
 {
-    const uint64_t maybe = 1u << CAP_CHOWN | 1u << CAP_FOWNER | 1u << CAP_SETGID | 1u << CAP_SETUID;
-
     (void)s;
     (void)err;
     for (unsigned bit = 0; bit < 64; bit++)
-        if (!(maybe >> bit & 1) && prctl(PR_CAPBSET_DROP, bit, 0, 0, 0))
-            break; /* past the last one; step_privilege checks that none is left */
+        if (!(CAPS_A_PLAN_MAY_ASK >> bit & 1) && prctl(PR_CAPBSET_DROP, bit, 0, 0, 0))
+            break; /* past the last one; every program's start reads the set back */
     return 0;
 }
 
@@ -219,7 +221,7 @@ static int step_names(struct setup *s, struct coto_err *err)
 /* The last look before privilege goes: not one namespace may be the host's. */
 static int step_check_namespaces(struct setup *s, struct coto_err *err)
 {
-    coto_ns_read(0, &s->ns);
+    coto_ns_read(&s->ns);
     for (int i = 0; i < COTO_NS_COUNT; i++)
         if (s->ns.inode[i] == 0 || s->host_ns.inode[i] == 0 || s->ns.inode[i] == s->host_ns.inode[i])
             return coto_err_set(err, COTO_ERR_WALL, 0, "%s namespace is not separate from the host's",
@@ -231,7 +233,10 @@ static int step_privilege(struct setup *s, struct coto_err *err)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         return coto_err_set(err, COTO_ERR_WALL, errno, "no_new_privs");
-    return coto_caps_limit(s->what.caps, err);
+    for (unsigned bit = 0; bit < 64; bit++)
+        if ((CAPS_A_PLAN_MAY_ASK & ~s->what.caps) >> bit & 1)
+            prctl(PR_CAPBSET_DROP, bit, 0, 0, 0);
+    return coto_caps_keep(s->what.caps, err);
 }
 
 static const struct {

@@ -178,7 +178,8 @@ static void reset_signals(void)
 {
     sigset_t none;
 
-    for (int i = 1; i < NSIG; i++)
+    /* Ignored ones survive execve; real-time signals nobody leaves ignored. */
+    for (int i = 1; i < 32; i++)
         signal(i, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);

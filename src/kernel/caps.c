@@ -182,6 +182,28 @@ static int verify(uint64_t keep, struct coto_err *err)
                                 "bounding set needs CAP_SETPCAP");
 }
 
+/* What is left of the sets after the bounding set: all but `keep` goes. */
+static int keep_only(struct coto_caps *caps, uint64_t keep, struct coto_err *err)
+{
+    caps->permitted &= keep;
+    caps->effective = caps->permitted;
+    caps->inheritable = caps->permitted ? caps->permitted & get_bounding() : 0;
+    /* Kernels before 4.3 have no ambient set and say EINVAL: then it is empty. */
+    raw_prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0);
+    if (set_sets(caps))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "capabilities: capset");
+    return raise_ambient(caps->inheritable, err);
+}
+
+int coto_caps_keep(uint64_t keep, struct coto_err *err)
+{
+    struct coto_caps caps = {0};
+
+    if (get_sets(&caps))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "capabilities: capget");
+    return keep_only(&caps, keep, err);
+}
+
 int coto_caps_limit(uint64_t keep, struct coto_err *err)
 {
     struct coto_caps caps = {0};
@@ -190,14 +212,5 @@ int coto_caps_limit(uint64_t keep, struct coto_err *err)
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "capabilities: capget");
     /* First the bounding set: it needs CAP_SETPCAP, which the rest gives away. */
     limit_bounding(&caps, keep);
-    caps.permitted &= keep;
-    caps.effective = caps.permitted;
-    caps.inheritable = caps.permitted ? caps.permitted & get_bounding() : 0;
-    /* Kernels before 4.3 have no ambient set and say EINVAL: then it is empty. */
-    raw_prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0);
-    if (set_sets(&caps))
-        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "capabilities: capset");
-    if (raise_ambient(caps.inheritable, err))
-        return -1;
-    return verify(keep, err);
+    return keep_only(&caps, keep, err) ? -1 : verify(keep, err);
 }

@@ -17,5 +17,7 @@ const char *coto_caps_name(int bit); /* "chown"; NULL past the last known */
  * set ends empty. Kept ones become ambient so that they survive execve of a
  * non-root uid. Needs CAP_SETPCAP for the bounding set. */
 int coto_caps_limit(uint64_t keep, struct coto_err *err);
+/* The same without the bounding set, for whoever reduces that in another way. */
+int coto_caps_keep(uint64_t keep, struct coto_err *err);
 /* All five sets of the calling thread, as the kernel tells them. */
 int coto_caps_read(struct coto_caps *ret_caps, struct coto_err *err);

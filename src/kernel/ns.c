@@ -1,5 +1,7 @@
 #include "kernel/ns.h"
 
+#include "base/sanitize.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -20,11 +22,7 @@
 #ifndef SYS_pidfd_send_signal
 #define SYS_pidfd_send_signal 424
 #endif
-/* AddressSanitizer keeps its marks of the child's stack frames in the memory that is
- * borrowed, and would then see ours in them: it gets an ordinary fork. */
-#if defined __SANITIZE_ADDRESS__
-#define CAN_BORROW 0
-#elif defined __x86_64__
+#if defined __x86_64__ && !COTO_ASAN
 #define CAN_BORROW 1
 #else
 #define CAN_BORROW 0
@@ -138,17 +136,16 @@ pid_t coto_ns_spawn(uint64_t flags, int cgroup_fd, const struct coto_ns_child *c
     return forked;
 }
 
-void coto_ns_read(pid_t pid, struct coto_ns_set *ret_set)
+void coto_ns_read(struct coto_ns_set *ret_set)
 {
+    int dir = open("/proc/self/ns", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
     for (int i = 0; i < COTO_NS_COUNT; i++) {
-        char path[64];
         struct stat st;
-        if (pid)
-            snprintf(path, sizeof path, "/proc/%d/ns/%s", (int)pid, coto_ns_name[i]);
-        else
-            snprintf(path, sizeof path, "/proc/self/ns/%s", coto_ns_name[i]);
-        ret_set->inode[i] = stat(path, &st) ? 0 : st.st_ino;
+        ret_set->inode[i] = fstatat(dir, coto_ns_name[i], &st, 0) ? 0 : st.st_ino;
     }
+    if (dir >= 0)
+        close(dir);
 }
 
 int coto_ns_make_net(int *ret_fd)

@@ -41,8 +41,8 @@ struct coto_ns_child {
  * use its own stack. The child's pid, or -1 with errno. */
 pid_t coto_ns_spawn(uint64_t flags, int cgroup_fd, const struct coto_ns_child *child,
                     int *ret_pidfd);
-/* Namespaces of a process; pid 0 is the caller. */
-void coto_ns_read(pid_t pid, struct coto_ns_set *ret_set);
+/* Namespaces of the caller. */
+void coto_ns_read(struct coto_ns_set *ret_set);
 /* Moves the calling thread into a new network namespace with its loopback up and
  * opens it. 0 or an errno; touches neither errno nor memory of others, so that it
  * can run beside another thread. */

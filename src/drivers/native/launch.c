@@ -251,7 +251,7 @@ int native_send_cgroup(struct native *n, struct coto_err *err)
 {
     int fds[COTO_CG_COUNT] = {-1};
     int count = n->has_group ? coto_cgroup_open_join(&n->group, fds) : 0;
-    coto_ns_read(0, &n->own_ns);
+    coto_ns_read(&n->own_ns);
     int failed = count < 0 || coto_fd_send(n->base.stream_fd, COTO_GO_CGROUP, fds, count) ||
                  coto_fd_write_all(n->base.stream_fd, &n->own_ns, sizeof n->own_ns);
     int saved = errno;
