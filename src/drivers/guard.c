@@ -1,5 +1,7 @@
 #include "drivers/guard.h"
 
+#include "base/sanitize.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -11,6 +13,7 @@
 #ifndef SYS_close_range
 #define SYS_close_range 436
 #endif
+#define SHARED_MEMORY (COTO_ASAN ? 0 : CLONE_VM)
 
 static int guard_main(void *arg)
 {
@@ -41,7 +44,7 @@ int coto_guard_start(struct coto_guard *guard, void (*action)(const void *arg), 
     guard->action = action;
     guard->arg = arg;
     guard->pid = clone(guard_main, guard->stack + sizeof guard->stack,
-                       CLONE_VM | CLONE_FILES | CLONE_FS | SIGCHLD, guard);
+                       SHARED_MEMORY | CLONE_FILES | CLONE_FS | SIGCHLD, guard);
     if (guard->pid > 0)
         return 0;
     guard->pid = 0;
