@@ -13,11 +13,6 @@
 /* The kernel's MAX_ARG_STRLEN, with the closing NUL. */
 #define ITEM_MAX ((size_t)128 * 1024 - 1)
 
-int coto_plan_no_memory(struct coto_err *err)
-{
-    return coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "plan");
-}
-
 static int make_id(char ret_id[COTO_ID_TEXT], struct coto_err *err)
 {
     unsigned char b[16];

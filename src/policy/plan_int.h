@@ -3,6 +3,8 @@
 
 #include "policy/plan.h"
 
+#include <errno.h>
+
 #define COTO_PLAN_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /* Capabilities that are harmless inside a user namespace of one's own (R2.4). */
@@ -13,7 +15,10 @@ struct coto_plan_cap {
 #define COTO_PLAN_CAP_COUNT 4
 extern const struct coto_plan_cap coto_plan_caps[COTO_PLAN_CAP_COUNT];
 
-int coto_plan_no_memory(struct coto_err *err);
+static inline int coto_plan_no_memory(struct coto_err *err)
+{
+    return coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "plan");
+}
 
 /* The code or command: stages, files, language, code_hash. Uses workdir, rootfs
  * and the numbers, which must be there. */
