@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CPU_PERIOD_US 100000
@@ -314,6 +315,11 @@ static void set_limits_v1(const struct coto_cgroup *group, const struct coto_cgr
     int cpu = group->dir_fd[COTO_CG_CPU];
 
     if (limits->memory_bytes != COTO_UNIT_NONE) {
+        char sockets[24];
+        /* v1 counts the buffers of sockets apart from the rest, and without a limit not
+         * at all. */
+        snprintf(sockets, sizeof sockets, "%" PRId64, limits->memory_bytes / 8);
+        coto_file_write_at(mem, "memory.kmem.tcp.limit_in_bytes", sockets);
         applied->memory_bytes = set_limit(applied, mem, "memory.limit_in_bytes", limits->memory_bytes);
         snprintf(applied->memory_file, sizeof applied->memory_file, "memory.limit_in_bytes");
         if (limits->swap_bytes != COTO_UNIT_NONE && applied->memory_bytes >= 0) {
@@ -627,20 +633,34 @@ void coto_cgroup_close(struct coto_cgroup *group)
     }
 }
 
+/* A group of a supervisor that is gone, and not one that is just being made by
+ * somebody whose pids we cannot see. */
+static bool is_stale(int dirfd, const char *name)
+{
+    struct stat st;
+    int pid = 0;
+
+    if (sscanf(name, "coto-%d-", &pid) != 1 || pid <= 1 || kill(pid, 0) == 0 || errno != ESRCH)
+        return false;
+    return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && time(NULL) - st.st_ctime > 10;
+}
+
+static void sweep_dir(const char *path)
+{
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+
+    if (!dir)
+        return;
+    while ((entry = readdir(dir)))
+        if (strncmp(entry->d_name, "coto-", 5) == 0 && is_stale(dirfd(dir), entry->d_name))
+            unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
+    closedir(dir);
+}
+
 void coto_cgroup_sweep(const struct coto_cgroup_host *host)
 {
-    for (int i = 0; i < COTO_CG_COUNT; i++) {
-        DIR *dir = host->parent[i][0] ? opendir(host->parent[i]) : NULL;
-        struct dirent *entry;
-        if (!dir)
-            continue;
-        while ((entry = readdir(dir))) {
-            int pid = 0;
-            if (sscanf(entry->d_name, "coto-%d-", &pid) != 1 || pid <= 1)
-                continue;
-            if (kill(pid, 0) && errno == ESRCH)
-                unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
-        }
-        closedir(dir);
-    }
+    for (int i = 0; i < COTO_CG_COUNT; i++)
+        if (host->parent[i][0] && (host->version == 1 || i == COTO_CG_MEMORY))
+            sweep_dir(host->parent[i]);
 }

@@ -87,5 +87,6 @@ int coto_cgroup_remove(struct coto_cgroup *group);
 void coto_cgroup_remove_named(const struct coto_cgroup_host *host, const char *name);
 /* Closes descriptors only. */
 void coto_cgroup_close(struct coto_cgroup *group);
-/* Removes empty groups of dead supervisors (names "coto-<pid>-..."). */
+/* Removes empty groups that supervisors and guards killed together left behind:
+ * names "coto-<pid>-...", no such pid, older than ten seconds. */
 void coto_cgroup_sweep(const struct coto_cgroup_host *host);
