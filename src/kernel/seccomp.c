@@ -241,6 +241,8 @@ static bool holds(enum check_id check, const uint64_t args[6])
         return policy == 0 || policy == 3 || policy == 5;
     case CHECK_PERF:
         return args[1] == 0;
+    case CHECK_NOT_INIT: /* it has the program's uid, which is all the kernel asks for */
+        return (uint32_t)args[0] != 1;
     case CHECK_SOCKET:
         return socket_holds(args[0], type, args[2]);
     case CHECK_SOCKETPAIR:
@@ -365,6 +367,7 @@ static const struct check checks[CHECK_COUNT] = {
     [CHECK_MKNODAT] = {ALLOW, {{{2, MODES}}}},
     [CHECK_SCHED] = {ALLOW, {{{1, MASKED(~(uint32_t)RESET_ON_FORK, 0, 3, 5)}}}},
     [CHECK_PERF] = {ALLOW, {{{1, VALUES(0)}}}},
+    [CHECK_NOT_INIT] = {DENY_VALUES, {{{0, VALUES(1)}}}},
     [CHECK_SOCKET] = {ALLOW,
                       {UNIX_CLAUSE,
                        {{0, VALUES(FAMILY_INET, FAMILY_INET6)},

@@ -5,7 +5,7 @@
  * Columns: name, tier, otherwise, check.
  *   tier        the first tier that allows it: STRICT (all three), DEFAULT,
  *               DEBUG, or NEVER
- *   otherwise   the errno below that tier; 0 is a lie (sync)
+ *   otherwise   the errno below that tier; 0 is a lie (sync, syncfs)
  *   check       rule on the arguments where it is allowed, or NONE
  *
  * Which answer (threats: section 2.2): ENOSYS for what libraries probe and fall
@@ -156,7 +156,8 @@
     X(readahead, DEFAULT, ENOSYS, NONE) \
     X(fsync, STRICT, ENOSYS, NONE) \
     X(fdatasync, STRICT, ENOSYS, NONE) \
-    X(syncfs, DEFAULT, ENOSYS, NONE) \
+    /* Own file systems are tmpfs, where it does nothing; on /usr it would flush the host's. */ \
+    X(syncfs, NEVER, 0, NONE) \
     X(sync_file_range, DEFAULT, ENOSYS, NONE) \
     X(sendfile, STRICT, ENOSYS, NONE) \
     X(splice, STRICT, ENOSYS, NONE) \
@@ -276,15 +277,15 @@
     X(prctl, STRICT, ENOSYS, PRCTL) \
     X(getrlimit, STRICT, ENOSYS, NONE) \
     X(setrlimit, DEFAULT, ENOSYS, NONE) \
-    X(prlimit64, STRICT, ENOSYS, NONE) \
+    X(prlimit64, STRICT, ENOSYS, NOT_INIT) \
     X(getrusage, STRICT, ENOSYS, NONE) \
     X(getpriority, STRICT, ENOSYS, NONE) \
     X(setpriority, STRICT, ENOSYS, NONE) \
     X(sched_yield, STRICT, ENOSYS, NONE) \
     X(sched_getaffinity, STRICT, ENOSYS, NONE) \
-    X(sched_setaffinity, STRICT, ENOSYS, NONE) \
+    X(sched_setaffinity, STRICT, ENOSYS, NOT_INIT) \
     X(sched_getparam, STRICT, ENOSYS, NONE) \
-    X(sched_setparam, STRICT, ENOSYS, NONE) \
+    X(sched_setparam, STRICT, ENOSYS, NOT_INIT) \
     X(sched_getscheduler, STRICT, ENOSYS, NONE) \
     X(sched_setscheduler, STRICT, ENOSYS, SCHED) \
     X(sched_getattr, STRICT, ENOSYS, NONE) \
@@ -540,6 +541,7 @@
     X(MKNODAT, EPERM, "mode is a regular file, FIFO or socket") \
     X(SCHED, EPERM, "policy is SCHED_OTHER, SCHED_BATCH or SCHED_IDLE") \
     X(PERF, EPERM, "pid is 0, the caller itself") \
+    X(NOT_INIT, EPERM, "pid is not 1, coto-init") \
     X(SOCKET, EAFNOSUPPORT, "UNIX stream, dgram, seqpacket; INET and INET6 stream, dgram with protocol 0, TCP, UDP; NETLINK_ROUTE") \
     X(SOCKETPAIR, EAFNOSUPPORT, "UNIX stream, dgram or seqpacket, protocol 0")
 /* clang-format on */
