@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -75,6 +76,7 @@ int main(int argc, char **argv, char **envp)
 {
     struct coto_err err = {0};
 
+    signal(SIGCHLD, SIG_DFL); /* a caller may have left it ignored: we count our dead */
     if (open_missing_stdio(&err))
         return coto_cli_fail(&err);
     if (argc < 2) {

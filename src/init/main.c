@@ -385,6 +385,8 @@ int main(int argc, char **argv)
     struct coto_err err = {0};
     struct coto_ns_set ns;
 
+    /* A caller that ignores its children's deaths would make us miss the program's. */
+    signal(SIGCHLD, SIG_DFL);
     init.is_pid1 = getpid() == 1;
     if (init.is_pid1) /* else the tree must be ended first: the stream's end tells */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
