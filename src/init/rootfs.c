@@ -287,8 +287,9 @@ static int show_device(const struct init_root *root, const char *name, struct co
     struct stat st;
     if (fd < 0 || fstat(fd, &st) || !S_ISCHR(st.st_mode))
         return coto_err_set(err, COTO_ERR_SYSTEM, 0, "%s is not the device it should be", host);
+    /* Read-only keeps the host's node from being re-dated; devices are written all the same. */
     if (make_file(root, inside, "", err) ||
-        coto_mount_set(fd, COTO_ATTR_NOSUID | COTO_ATTR_NOEXEC, false, err))
+        coto_mount_set(fd, COTO_ATTR_RDONLY | COTO_ATTR_NOSUID | COTO_ATTR_NOEXEC, false, err))
         return -1;
     return coto_mount_attach_own(fd, root->fd, inside, err);
 }
@@ -302,8 +303,12 @@ int init_root_dev(struct init_root *root, struct coto_err *err)
                                            {"/proc/self/fd/2", "dev/stderr"},
                                            {"urandom", "dev/random"}, /* one generator behind both */
                                            {"pts/ptmx", "dev/ptmx"}};
-    static const struct coto_mount_option pts[] = {
-        {"newinstance", NULL}, {"ptmxmode", "0666"}, {"mode", "0620"}, {NULL, NULL}};
+    /* Terminals are counted host-wide: one sandbox must not take them all. */
+    static const struct coto_mount_option pts[] = {{"newinstance", NULL},
+                                                   {"ptmxmode", "0666"},
+                                                   {"mode", "0620"},
+                                                   {"max", "64"},
+                                                   {NULL, NULL}};
 
     if (make_dir(root, "dev", err))
         return -1;
