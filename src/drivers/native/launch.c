@@ -120,14 +120,14 @@ static int exec_init(void *arg)
     for (int i = 0; i < 4; i++)
         from[i] = fcntl(launch->fds[i], F_DUPFD_CLOEXEC, 32);
     for (int i = 0; i < 4 && !failure; i++)
-        failure = from[i] < 0 || dup2(from[i], i) < 0 ? errno : 0;
+        failure = from[i] < 0 || dup2(from[i], i) < 0 ? EMFILE : 0;
     if (!failure && syscall(SYS_close_range, 4u, ~0u, 4u /* CLOEXEC */))
         failure = errno;
     if (!failure) {
         syscall(SYS_execveat, init_fd, "", argv, envp, AT_EMPTY_PATH);
         failure = errno;
     }
-    return tell_failure(from[3], failure);
+    return tell_failure(from[3] < 0 ? launch->fds[3] : from[3], failure);
 }
 
 /* ---- in the supervisor ---- */
@@ -240,6 +240,11 @@ int native_send_ids(struct native *n, struct coto_err *err)
     if (coto_idmap_choose(n->plan->idmap, &n->map, err) ||
         coto_idmap_write(&n->map, n->pid, n->plan->uid, n->plan->gid, err))
         return -1;
+    /* The program's own pipes: else opening /dev/stdout or /dev/stderr is refused. */
+    for (int i = 0; i < 3 && n->map.kind == COTO_MAP_RANGE; i++)
+        if (n->base.stdio_fd[i] >= 0 &&
+            fchown(n->base.stdio_fd[i], n->map.host_uid, n->map.host_gid))
+            return coto_err_set(err, COTO_ERR_SYSTEM, errno, "give the sandbox its pipes");
     char go = n->map.kind == COTO_MAP_SINGLE ? COTO_GO_IDS : COTO_GO_IDS_AND_GROUPS;
     if (coto_fd_write_all(n->base.stream_fd, &go, 1))
         return coto_err_set(err, COTO_ERR_INTERNAL, errno, "tell coto-init its ids");
