@@ -85,6 +85,19 @@ void coto_artifact_data(struct coto_session *s, const struct coto_frame *frame)
     }
 }
 
+/* The stream ended: what was on its way is not whole, and what would have followed is
+ * not known. */
+void coto_artifact_stop(struct coto_session *s)
+{
+    if (s->file_open) {
+        s->file_open = false;
+        coto_own_close(&s->file_fd);
+        free(s->file.name);
+    }
+    if (s->collecting && !s->collected)
+        s->result->artifacts_skipped++;
+}
+
 void coto_artifact_end(struct coto_session *s)
 {
     struct coto_result *r = s->result;

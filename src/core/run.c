@@ -222,6 +222,7 @@ static void on_frame(struct coto_session *s, const struct coto_frame *frame)
         coto_artifact_end(s);
         break;
     case COTO_FRAME_COLLECTED:
+        s->collected = true;
         s->result->artifacts_skipped += (int64_t)coto_field_num(frame, COTO_TAG_SKIPPED);
         finish(s);
         break;
@@ -437,7 +438,6 @@ static void complete(struct coto_session *s)
         s->end_us = coto_clock_us();
     r->duration_us = s->end_us - s->start_us;
     r->facts.cause = s->cause;
-    r->facts.cpu_limited = s->plan->cpu_time_ms != COTO_UNIT_NONE;
     memcpy(r->walls, s->sandbox->walls, sizeof r->walls);
     r->stage = s->plan->stages[s->stage].name;
 }
@@ -463,7 +463,7 @@ int coto_core_run(const struct coto_plan *plan, const struct coto_io *io,
     phase(&s, "= supervisor's side of the sandbox");
     begin(&s);
     loop(&s);
-    coto_artifact_end(&s);
+    coto_artifact_stop(&s);
     complete(&s);
     phase(&s, "= output drained");
     driver->destroy(s.sandbox, &ret_result->facts.usage);
@@ -472,6 +472,10 @@ int coto_core_run(const struct coto_plan *plan, const struct coto_io *io,
         ret_result->facts.usage.cpu_user_us = s.init_user_us;
         ret_result->facts.usage.cpu_system_us = s.init_system_us;
     }
+    /* A program can send itself SIGXCPU: only with the time used up is it the limit's. */
+    const struct coto_usage *used = &ret_result->facts.usage;
+    ret_result->facts.cpu_limited = plan->cpu_time_ms != COTO_UNIT_NONE &&
+                                    used->cpu_user_us + used->cpu_system_us >= plan->cpu_time_ms * 900;
     coto_verdict_decide(&ret_result->facts, ret_result);
     coto_frame_reader_fini(&s.reader);
     coto_buf_fini(&s.out);

@@ -34,7 +34,7 @@ struct coto_session {
     int64_t in_credit;   /* frame mode: bytes init will take */
     int stage;
     bool frames; /* the program's stdio travels as frames */
-    bool ready, started, exited, collecting, stream_closed, killing, finished;
+    bool ready, started, exited, collecting, collected, stream_closed, killing, finished;
     int64_t init_user_us, init_system_us; /* kernel's account of all reaped processes */
     int64_t phase_us, start_us, end_us, deadline_us, kill_us;
     enum coto_end_cause cause;
@@ -72,6 +72,7 @@ int coto_copyin(struct coto_session *s);
 void coto_artifact_begin(struct coto_session *s, const struct coto_frame *frame);
 void coto_artifact_data(struct coto_session *s, const struct coto_frame *frame);
 void coto_artifact_end(struct coto_session *s);
+void coto_artifact_stop(struct coto_session *s);
 /* walls.c */
 int coto_walls_from_started(struct coto_session *s, const struct coto_frame *frame);
 void coto_walls_of_supervisor(struct coto_session *s);

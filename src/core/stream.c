@@ -74,8 +74,15 @@ void coto_pump_write(struct coto_session *s, struct coto_pump *pump)
     ssize_t n = write(pump->to_fd, pump->pending.data, len);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (n < 0) {
+    if (n < 0 && (errno == EPIPE || errno == ECONNRESET || errno == EIO)) {
         reader_gone(s, pump);
+        return;
+    }
+    if (n < 0) {
+        /* A full disk, say: output that is lost must not look like success. */
+        coto_err_set(&s->err, COTO_ERR_OUTPUT, errno, "standard %s",
+                     pump->which == 1 ? "output" : "error");
+        coto_session_fail(s, &s->err);
         return;
     }
     memmove(pump->pending.data, pump->pending.data + n, pump->pending.len - (size_t)n);
