@@ -1,4 +1,4 @@
-/* Finding the coto-init binary: beside the running program, else where it was
+/* Finding the coto-init binary: beside the running program, in its tree, else where it was
  * installed. Used by every driver that starts it from this host. */
 #pragma once
 

@@ -41,6 +41,10 @@ int coto_helper_find(const char *name, char *ret_path, size_t size)
     own_dir(dir, sizeof dir);
     if (try_dir(dir, name, ret_path, size) == 0)
         return 0;
+    size_t len = strlen(dir);
+    if (len > 0 && snprintf(dir + len, sizeof dir - len, "/" COTO_LIBEXEC_FROM_BIN) > 0 &&
+        try_dir(dir, name, ret_path, size) == 0)
+        return 0;
     return try_dir(COTO_LIBEXECDIR, name, ret_path, size);
 }
 

@@ -4,11 +4,18 @@
 
 #include <stddef.h>
 
+/* Where make install puts them, seen from the directory of coto: an installed tree
+ * works wherever it is moved to. */
+#ifndef COTO_LIBEXEC_FROM_BIN
+#define COTO_LIBEXEC_FROM_BIN "../libexec/coto"
+#endif
+
 /* Looked in before anything else when set; for tests that run in a build tree. */
 extern const char *coto_helper_dir;
 
-/* Path of an executable found beside the running program, or in the directory
- * compiled in as COTO_LIBEXECDIR. 0, or -1 when there is none. */
+/* Path of an executable found beside the running program, in the libexec directory
+ * of the tree it lies in, or in the one compiled in as COTO_LIBEXECDIR. 0, or -1 when
+ * there is none. */
 int coto_helper_find(const char *name, char *ret_path, size_t size);
 /* The directories looked in, for messages: "/usr/bin, /usr/libexec/coto". */
 void coto_helper_places(char *ret_text, size_t size);
