@@ -10,8 +10,8 @@ import subprocess
 
 import pytest
 
-from .helpers import (COTO, CORE, ROOT, WAITER, descendants, environment, inside, on_terminal, read, run,
-                      run_json, running, sh, status_of)
+from .helpers import (COTO, CORE, ROOT, SOURCE, WAITER, descendants, environment, inside, on_terminal, read,
+                      run, run_json, running, sh, status_of)
 
 NAMESPACES = {"user": "user_namespace", "pid": "pid_namespace", "mnt": "mount_namespace",
               "net": "net_namespace", "ipc": "ipc_namespace", "uts": "uts_namespace",
@@ -181,7 +181,7 @@ def test_nothing_of_the_host_is_there(tmp_path):
     (tmp_path / "secret").write_text("s")
     paths = ["/home", "/root", "/srv", "/mnt", "/media", "/boot", "/opt", "/etc/shadow", "/etc/gshadow",
              "/etc/ssh", "/etc/ssl/private", "/var/lib", "/var/log", "/run/systemd", "/sys/kernel",
-             "/etc/machine-id", "/etc/sudoers", "/var/run/docker.sock", str(tmp_path), "/work"]
+             "/etc/machine-id", "/etc/sudoers", "/var/run/docker.sock", str(tmp_path), str(SOURCE)]
     seen = inside(f"import os, json; print(json.dumps([p for p in {paths} if os.path.lexists(p)]))")
     assert seen == []
     there = [path for path in paths if os.path.lexists(path)]
