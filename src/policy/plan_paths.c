@@ -198,7 +198,7 @@ static int open_copy(const char *source, struct coto_plan_path *ret_path, struct
         return coto_err_remedy(err, "only files and directories can be copied");
     }
     snprintf(link, sizeof link, "/proc/self/fd/%d", at);
-    coto_auto_fd fd = open(link, O_RDONLY | O_CLOEXEC);
+    coto_auto_fd fd = open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return cannot_open("--copy", source, errno, err);
     return take_path("--copy", source, &fd, ret_path, err);
