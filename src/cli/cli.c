@@ -53,7 +53,7 @@ int coto_cli_print(const struct coto_buf *text)
     return coto_cli_fail(&err);
 }
 
-int coto_cli_fail_json(const struct coto_err *err)
+static int fail_json(const struct coto_err *err)
 {
     coto_auto_buf out = {0};
     struct coto_json json = {.out = &out};
@@ -73,7 +73,7 @@ int coto_cli_fail_json(const struct coto_err *err)
 
 int coto_cli_fail_as(bool json, const struct coto_err *err)
 {
-    return json ? coto_cli_fail_json(err) : coto_cli_fail(err);
+    return json ? fail_json(err) : coto_cli_fail(err);
 }
 
 /* Columns a text takes: characters, not bytes. */

@@ -9,9 +9,7 @@
 /* "coto: TEXT" and "  remedy: REMEDY" on stderr, control characters escaped;
  * returns the exit status of the kind. */
 int coto_cli_fail(const struct coto_err *err);
-/* {"error":{"code","message","remedy"}} on stdout; returns the exit status. */
-int coto_cli_fail_json(const struct coto_err *err);
-/* One or the other. */
+/* That, or {"error":{"code","message","remedy"}} on stdout. */
 int coto_cli_fail_as(bool json, const struct coto_err *err);
 
 /* Writes a finished text to stdout. 0, or the exit status of a failed write. */

@@ -1,6 +1,5 @@
 #include "kernel/caps.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <linux/capability.h>
 #include <string.h>
@@ -33,33 +32,6 @@ static const char *const names[] = {
     "checkpoint_restore",
 };
 #define NAMES ((int)(sizeof names / sizeof names[0]))
-
-static int same_word(const char *a, const char *b)
-{
-    while (*a && *b && tolower((unsigned char)*a) == *b)
-        a++, b++;
-    return !*a && !*b;
-}
-
-static const char *skip_prefix(const char *name)
-{
-    static const char prefix[] = "cap_";
-    size_t n = 0;
-
-    while (prefix[n] && tolower((unsigned char)name[n]) == prefix[n])
-        n++;
-    return prefix[n] ? name : name + n;
-}
-
-int coto_caps_find(const char *name)
-{
-    const char *word = skip_prefix(name);
-
-    for (int bit = 0; bit < NAMES; bit++)
-        if (same_word(word, names[bit]))
-            return bit;
-    return -1;
-}
 
 const char *coto_caps_name(int bit)
 {

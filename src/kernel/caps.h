@@ -9,9 +9,8 @@ struct coto_caps {
     uint64_t effective, permitted, inheritable, bounding, ambient;
 };
 
-/* Bit of "chown", "CHOWN" or "cap_chown"; -1 unknown. */
-int coto_caps_find(const char *name);
-const char *coto_caps_name(int bit); /* "chown"; NULL past the last known */
+/* "chown" of CAP_CHOWN; NULL past the last known. */
+const char *coto_caps_name(int bit);
 
 /* Reduces all five sets to `keep` (and the bounding set too): with keep 0 every
  * set ends empty. Kept ones become ambient so that they survive execve of a

@@ -275,47 +275,6 @@ enum coto_seccomp_answer coto_seccomp_decide(int tier, uint32_t arch, int number
     return COTO_ANSWER_ERRNO;
 }
 
-static const char *errno_name(int error)
-{
-    switch (error) {
-    case 0:
-        return "0";
-    case EPERM:
-        return "EPERM";
-    case EOPNOTSUPP:
-        return "EOPNOTSUPP";
-    case EAFNOSUPPORT:
-        return "EAFNOSUPPORT";
-    default:
-        return "ENOSYS";
-    }
-}
-
-void coto_seccomp_table_json(int tier, struct coto_json *json)
-{
-    static const char *const words[] = {[COTO_ANSWER_ALLOW] = "allow",
-                                        [COTO_ANSWER_ERRNO] = "errno",
-                                        [COTO_ANSWER_KILL] = "kill",
-                                        [COTO_ANSWER_ARGS] = "args"};
-
-    coto_json_begin(json, NULL, '[');
-    for (int number = 0; number < NUMBERS; number++) {
-        struct coto_seccomp_rule rule = coto_seccomp_rule(tier, number);
-        if (!rule.name)
-            continue;
-        coto_json_begin(json, NULL, '{');
-        coto_json_str(json, "name", rule.name);
-        coto_json_int(json, "number", number);
-        coto_json_str(json, "answer", words[rule.answer]);
-        if (rule.answer != COTO_ANSWER_ALLOW)
-            coto_json_str(json, "errno", errno_name(rule.error));
-        if (rule.check)
-            coto_json_str(json, "check", rule.check);
-        coto_json_end(json, '}');
-    }
-    coto_json_end(json, ']');
-}
-
 /* ---- the compiler ------------------------------------------------------- */
 
 /* One argument, by its low word: (low & mask) is one of the values. In a rule

@@ -14,7 +14,6 @@
 #pragma once
 
 #include "base/err.h"
-#include "base/json.h"
 #include "base/sha256.h"
 
 #include <linux/filter.h>
@@ -55,5 +54,3 @@ struct coto_seccomp_rule coto_seccomp_rule(int tier, int number);
  * of the tests. Returns the answer; *ret_error for ERRNO. */
 enum coto_seccomp_answer coto_seccomp_decide(int tier, uint32_t arch, int number,
                                              const uint64_t args[6], int *ret_error);
-/* The published policy table as JSON: [{name, number, answer, errno, check}]. */
-void coto_seccomp_table_json(int tier, struct coto_json *json);

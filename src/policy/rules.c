@@ -68,7 +68,8 @@ static bool is_hostname(const char *text, struct coto_buf *canonical)
     return true;
 }
 
-bool coto_rule_is_normal_path(const char *path)
+/* An absolute, normalised path: no "//", ".", "..", no "/" at the end. */
+static bool is_normal_path(const char *path)
 {
     if (path[0] != '/' || !path[1] || strlen(path) >= 4096)
         return false;
@@ -87,7 +88,7 @@ static bool is_free_place(const char *path)
 {
     static const char *const taken[] = {"usr", "proc", "dev", "sys", "etc", "bin", "sbin"};
 
-    if (!coto_rule_is_normal_path(path))
+    if (!is_normal_path(path))
         return false;
     size_t n = strcspn(path + 1, "/");
     if (n >= 3 && memcmp(path + 1, "lib", 3) == 0)
@@ -152,7 +153,7 @@ static bool accept_mount(const char *item, struct coto_buf *canonical)
     memcpy(target, item + colon, end - colon);
     target[end - colon] = '\0';
     coto_buf_adds(canonical, item);
-    return coto_rule_is_normal_path(target);
+    return is_normal_path(target);
 }
 
 static bool accept_tmpfs(const char *item, struct coto_buf *canonical)

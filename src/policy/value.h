@@ -33,5 +33,3 @@ const struct coto_rule *coto_rule_find(enum coto_opt opt);
 /* "WHO: 'TEXT' is ...; allowed: ..." with the nearest word as remedy; -1. */
 int coto_rule_refuse(const struct coto_rule *rule, const char *who, const char *text,
                      struct coto_err *err);
-/* An absolute, normalised path: no "//", ".", "..", no "/" at the end. */
-bool coto_rule_is_normal_path(const char *path);

@@ -80,24 +80,13 @@ static int become_capable(void)
 static void test_names(void **state)
 {
     (void)state;
-    assert_int_equal(coto_caps_find("chown"), CAP_CHOWN);
-    assert_int_equal(coto_caps_find("CHOWN"), CAP_CHOWN);
-    assert_int_equal(coto_caps_find("cap_chown"), CAP_CHOWN);
-    assert_int_equal(coto_caps_find("CAP_SETUID"), CAP_SETUID);
-    assert_int_equal(coto_caps_find("Cap_Sys_Admin"), CAP_SYS_ADMIN);
-    assert_int_equal(coto_caps_find("net_bind_service"), CAP_NET_BIND_SERVICE);
-    assert_int_equal(coto_caps_find("mknod"), CAP_MKNOD);
-    assert_int_equal(coto_caps_find("checkpoint_restore"), 40);
-    assert_int_equal(coto_caps_find(""), -1);
-    assert_int_equal(coto_caps_find("cap_"), -1);
-    assert_int_equal(coto_caps_find("cap_cap_chown"), -1);
-    assert_int_equal(coto_caps_find("chow"), -1);
-    assert_int_equal(coto_caps_find("chowned"), -1);
-    assert_int_equal(coto_caps_find("all"), -1);
+    assert_string_equal(coto_caps_name(CAP_CHOWN), "chown");
+    assert_string_equal(coto_caps_name(CAP_SETUID), "setuid");
+    assert_string_equal(coto_caps_name(CAP_SYS_ADMIN), "sys_admin");
+    assert_string_equal(coto_caps_name(CAP_MKNOD), "mknod");
+    assert_string_equal(coto_caps_name(40), "checkpoint_restore");
     assert_null(coto_caps_name(-1));
     assert_null(coto_caps_name(41));
-    for (int bit = 0; bit < 41; bit++)
-        assert_int_equal(coto_caps_find(coto_caps_name(bit)), bit);
 }
 
 static void test_read_agrees_with_proc(void **state)

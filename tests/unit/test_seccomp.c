@@ -402,22 +402,6 @@ static void test_counts(void **state)
     assert_int_equal(allowed[2] + checked[2], allowed[1] + checked[1] + 5);
 }
 
-static void test_json(void **state)
-{
-    coto_auto_buf out = {0};
-    struct coto_json json = {.out = &out};
-    (void)state;
-
-    coto_seccomp_table_json(COTO_SECCOMP_DEFAULT, &json);
-    assert_false(out.failed);
-    const char *text = coto_buf_str(&out);
-    assert_true(coto_str_has_prefix(text, "[{\"name\":\"read\",\"number\":0,"
-                                          "\"answer\":\"allow\"}"));
-    assert_non_null(strstr(text, "{\"name\":\"mount\",\"number\":165,\"answer\":\"errno\","
-                                 "\"errno\":\"EPERM\"}"));
-    assert_non_null(strstr(text, "\"answer\":\"args\",\"errno\":\"EAFNOSUPPORT\",\"check\":\""));
-}
-
 static void test_hash_is_stable(void **state)
 {
     static struct coto_seccomp_program a, b;
@@ -605,7 +589,6 @@ int main(void)
         cmocka_unit_test(test_sockets),
         cmocka_unit_test(test_foreign_abis_die),
         cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_json),
         cmocka_unit_test(test_hash_is_stable),
         cmocka_unit_test(test_bad_tier),
         cmocka_unit_test(test_build_is_quick),
