@@ -18,22 +18,9 @@
 
 #include <cmocka.h>
 
+#include "in_child.h"
+
 #define BIT(n) ((uint64_t)1 << (n))
-
-/* Exit status of body in a child; 200 + signal when it died. */
-static int in_child(int (*body)(void))
-{
-    pid_t child = fork();
-
-    assert_true(child >= 0);
-    if (child == 0) {
-        signal(SIGSEGV, SIG_DFL);
-        _exit(body());
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 200 + WTERMSIG(status);
-}
 
 /* The sets by another road: /proc/self/status. */
 static int proc_set(const char *key, uint64_t *ret_set)

@@ -23,6 +23,8 @@
 
 #include <cmocka.h>
 
+#include "in_child.h"
+
 static char scratch[64]; /* w1, w2/deep writable; ro not; prog executable in each */
 static const char *writable[3];
 static char path_w1[96], path_w2[96];
@@ -81,21 +83,6 @@ static int make_tree(void **state)
     writable[1] = path_w2;
     return symlink(path_w1, in("alias")) || symlink(in("w2"), in("alias2")) ||
            symlink(in("w1/inner"), in("alias3"));
-}
-
-/* Exit status of body in a child; 200 + signal when it died. */
-static int in_child(int (*body)(void))
-{
-    pid_t child = fork();
-
-    assert_true(child >= 0);
-    if (child == 0) {
-        signal(SIGSEGV, SIG_DFL);
-        _exit(body());
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 200 + WTERMSIG(status);
 }
 
 static int apply(int abi_max, bool noexec)
