@@ -139,8 +139,9 @@ static int new_tmpfs(int64_t bytes, int64_t inodes, const char *mode, unsigned a
 {
     char size[24];
     char count[24];
+    /* Without a mode it is 1777, as for every tmpfs. */
     struct coto_mount_option options[] = {
-        {"size", size}, {"nr_inodes", count}, {"mode", mode}, {NULL, NULL}};
+        {"size", size}, {"nr_inodes", count}, {mode ? "mode" : NULL, mode}, {NULL, NULL}};
 
     snprintf(size, sizeof size, "%" PRId64, bytes);
     snprintf(count, sizeof count, "%" PRId64, inodes);
@@ -177,7 +178,7 @@ static int attach_tmpfs(const struct init_root *root, const char *path, int64_t 
 {
     const struct coto_setup *setup = root->setup;
     unsigned attrs = RW | (setup->noexec ? COTO_ATTR_NOEXEC : 0);
-    coto_auto_fd fd = new_tmpfs(bytes, setup->inodes, "1777", attrs, err);
+    coto_auto_fd fd = new_tmpfs(bytes, setup->inodes, NULL, attrs, err);
 
     if (fd < 0 || make_dir(root, path, err))
         return -1;
@@ -238,14 +239,21 @@ int init_root_mounts(struct init_root *root, struct coto_err *err)
 
 /* ---- /proc ---- */
 
-static int mask(const struct init_root *root, const char *path, struct coto_err *err)
+/* The first mask is a clone of an empty file that nobody may open, made read-only; the
+ * others are clones of it. *from is what to clone next. */
+static int mask(const struct init_root *root, const char *path, const char **from,
+                struct coto_err *err)
 {
+    bool first = strcmp(*from, ".masked") == 0;
+
     if (faccessat(root->fd, path, F_OK, 0))
         return 0; /* this kernel has no such file */
-    coto_auto_fd clone = coto_mount_clone(root->fd, ".masked", false, err);
-    if (clone < 0 || coto_mount_set(clone, RO | COTO_ATTR_NOEXEC, false, err))
+    coto_auto_fd clone = coto_mount_clone(root->fd, *from, false, err);
+    if (clone < 0 || (first && coto_mount_set(clone, RO | COTO_ATTR_NOEXEC, false, err)) ||
+        coto_mount_attach_own(clone, root->fd, path, err))
         return -1;
-    return coto_mount_attach_own(clone, root->fd, path, err);
+    *from = path;
+    return 0;
 }
 
 int init_root_proc(struct init_root *root, struct coto_err *err)
@@ -266,8 +274,9 @@ int init_root_proc(struct init_root *root, struct coto_err *err)
         return -1;
     if (make_file(root, ".masked", "", err) || fchmodat(root->fd, ".masked", 0, 0))
         return -1;
+    const char *from = ".masked";
     for (size_t i = 0; i < sizeof masked / sizeof masked[0]; i++)
-        if (mask(root, masked[i], err))
+        if (mask(root, masked[i], &from, err))
             return coto_err_wrap(err, "mask");
     if (unlinkat(root->fd, ".masked", 0))
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "remove the mask's name");
@@ -413,12 +422,11 @@ static int fresh_etc(const struct init_root *root, struct coto_err *err)
 int init_root_etc(struct init_root *root, struct coto_err *err)
 {
     /* What programs need to start: the loader's cache, Debian's alternatives,
-     * certificates (never private keys), and language run-times that keep a
-     * part of themselves here. */
+     * and language run-times that keep a part of themselves here. Certificates and
+     * service names are for a network, and there is none. */
     static const char *const shown[] = {
-        "ld.so.cache", "alternatives",    "ssl/certs",       "ssl/openssl.cnf", "localtime",
-        "php",         "java-17-openjdk", "java-11-openjdk", "java-21-openjdk", "fonts",
-        "services",
+        "ld.so.cache", "alternatives",    "ssl/openssl.cnf", "localtime",       "php",
+        "fonts",       "java-17-openjdk", "java-11-openjdk", "java-21-openjdk",
     };
 
     if (root->setup->rootfs.source)
