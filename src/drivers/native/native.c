@@ -134,6 +134,23 @@ static int create_parts(struct native *n, bool verbose, struct coto_err *err)
     return 0;
 }
 
+/* When talking to init failed because it had ended, its own words say why. */
+static void take_last_words(const struct native *n, struct coto_err *err)
+{
+    struct coto_frame_reader reader = {0};
+    struct coto_frame frame;
+    size_t room;
+    char *to = n->base.stream_fd < 0 ? NULL : coto_frame_reader_space(&reader, &room);
+    ssize_t len = to ? recv(n->base.stream_fd, to, room, MSG_DONTWAIT) : -1;
+
+    if (len > 0)
+        reader.buf.len += (size_t)len;
+    while (len > 0 && coto_frame_next(&reader, &frame, NULL) == 1)
+        if (frame.type == COTO_FRAME_ERROR)
+            coto_field_error(&frame, err);
+    coto_frame_reader_fini(&reader);
+}
+
 static int native_create(const struct coto_plan *plan, bool verbose,
                          struct coto_sandbox **ret_sandbox, struct coto_err *err)
 {
@@ -145,6 +162,7 @@ static int native_create(const struct coto_plan *plan, bool verbose,
     n->plan = plan;
     n->base.work_dir = plan->workdir;
     if (create_parts(n, verbose, err)) {
+        take_last_words(n, err);
         native_destroy(&n->base, NULL);
         return -1;
     }
