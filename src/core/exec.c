@@ -36,6 +36,8 @@ static void add_rlimits(struct coto_session *s)
     add_rlimit(out, RLIMIT_NICE, 0, 0);
     add_rlimit(out, RLIMIT_RTPRIO, 0, 0);
     add_rlimit(out, RLIMIT_MSGQUEUE, 0, 0);
+    /* Queued signals and timers count for the caller too: not all of its own. */
+    add_rlimit(out, RLIMIT_SIGPENDING, 1024, 1024);
     if (plan->fsize_bytes != COTO_UNIT_NONE)
         add_rlimit(out, RLIMIT_FSIZE, plan->fsize_bytes, plan->fsize_bytes);
     if (plan->cpu_time_ms != COTO_UNIT_NONE) {

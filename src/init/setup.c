@@ -124,6 +124,18 @@ static int step_bounding(struct setup *s, struct coto_err *err)
     return 0;
 }
 
+/* Inotify instances count for whoever made the user namespace too, and few are allowed:
+ * a sandbox that takes them all leaves none to the host's root. Where /proc/sys is not
+ * writable the host's own limit has to do. */
+static int step_watches(struct setup *s, struct coto_err *err)
+{
+    (void)s;
+    (void)err;
+    coto_file_write_at(AT_FDCWD, "/proc/sys/user/max_inotify_instances", "8");
+    coto_file_write_at(AT_FDCWD, "/proc/sys/user/max_inotify_watches", "8192");
+    return 0;
+}
+
 static int step_read_setup(struct setup *s, struct coto_err *err)
 {
     struct coto_frame_reader reader = {0};
@@ -247,6 +259,7 @@ static const struct {
     {"first in line when memory is out", step_oom},
     {"private mounts", step_private},
     {"drop capabilities no plan can ask for", step_bounding},
+    {"few inotify instances", step_watches},
     {"wait for the plan", step_read_setup},
     {"clone host directories", step_clone_host},
     {"wait for the id maps, become the sandbox's uid", step_identity},

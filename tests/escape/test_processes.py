@@ -312,3 +312,17 @@ def test_fd_limit_of_this_process_is_untouched():
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     sh("ulimit -n 8; true")
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == before
+
+
+def test_me_06_inotify_instances():
+    """They count for the host user who made the sandbox, who must keep most of them."""
+    result = python("c = ctypes.CDLL(None, use_errno=True)\nn = 0\nwhile n < 500 and c.inotify_init1(0) >= 0: n += 1\n"
+                    "print(n, errno.errorcode[ctypes.get_errno()])")
+    assert result["stdout"] == "8 EMFILE\n"
+
+
+def test_sg_03_queued_signals():
+    """So do queued signals: a full queue would keep the host's root from making timers."""
+    result = python("signal.pthread_sigmask(signal.SIG_BLOCK, {40})\nc = ctypes.CDLL(None)\nn = 0\n"
+                    "while n < 9999 and c.sigqueue(os.getpid(), 40, None) == 0: n += 1\nprint(n)")
+    assert result["stdout"] == "1024\n"

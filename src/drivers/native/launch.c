@@ -75,7 +75,7 @@ static int make_stream(struct native *n, struct native_launch *launch, struct co
 static int keep_capabilities(void)
 {
     static const int needed[] = {CAP_CHOWN,  CAP_FOWNER,  CAP_SETGID,   CAP_SETUID,
-                                 CAP_SETPCAP, CAP_NET_ADMIN, CAP_SYS_ADMIN};
+                                 CAP_SETPCAP, CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_SYS_RESOURCE};
     struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
     struct __user_cap_data_struct data[2];
 
