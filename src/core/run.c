@@ -472,10 +472,11 @@ int coto_core_run(const struct coto_plan *plan, const struct coto_io *io,
         ret_result->facts.usage.cpu_user_us = s.init_user_us;
         ret_result->facts.usage.cpu_system_us = s.init_system_us;
     }
-    /* A program can send itself SIGXCPU: only with the time used up is it the limit's. */
+    /* A program can send itself SIGXCPU: only with the time used up is it the limit's. Half
+     * of it, because the kernel's alarm counts ticks and the account does not. */
     const struct coto_usage *used = &ret_result->facts.usage;
     ret_result->facts.cpu_limited = plan->cpu_time_ms != COTO_UNIT_NONE &&
-                                    used->cpu_user_us + used->cpu_system_us >= plan->cpu_time_ms * 900;
+                                    used->cpu_user_us + used->cpu_system_us >= plan->cpu_time_ms * 500;
     coto_verdict_decide(&ret_result->facts, ret_result);
     coto_frame_reader_fini(&s.reader);
     coto_buf_fini(&s.out);
