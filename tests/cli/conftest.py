@@ -38,10 +38,18 @@ def sandbox_keys():
 
 
 def is_somebody_elses(path):
-    """A live coto that we did not start owns it (cgroups are called coto-PID-ID)."""
+    """A live coto that we did not start owns it (cgroups are called coto-PID-ID), or it
+    holds processes that we did not start: orphans of our own are our children, and
+    those of another pid namespace are listed as 0."""
     word = os.path.basename(path).split("-")[1]
-    table = parents()
-    return word.isdigit() and int(word) in table and int(word) not in descendants(os.getpid())
+    mine = descendants(os.getpid())
+    if word.isdigit() and int(word) in parents() and int(word) not in mine:
+        return True
+    try:
+        with open(os.path.join(path, "cgroup.procs")) as file:
+            return any(int(line) not in mine for line in file)
+    except OSError:
+        return False
 
 
 def somebody_else_runs_coto():
@@ -84,13 +92,21 @@ def reap():
                 pass
 
 
+def still_there(left, added):
+    """Processes are all our own and may fork; of the rest only what was there before."""
+    now = {kind: found if kind == "processes" else found & left.get(kind, set())
+           for kind, found in added.items()}
+    return {kind: found for kind, found in now.items() if found}
+
+
 def left_after(before, seconds=SECONDS):
+    """What is left is there at every look; what others make meanwhile comes and goes."""
     end = time.monotonic() + seconds
-    while True:
-        added = Host().added(before)
-        if not added or time.monotonic() > end:
-            return added
+    left = Host().added(before)
+    while left and time.monotonic() < end:
         time.sleep(0.05)
+        left = still_there(left, Host().added(before))
+    return left
 
 
 def end_processes(pids):
