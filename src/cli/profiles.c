@@ -115,10 +115,12 @@ static int show_profile(const char *name, bool json)
     if (coto_policy_init(&policy, &err))
         return coto_cli_fail_as(json, &err);
     int status;
-    if (coto_policy_apply_profile(&policy, name, &err))
+    if (coto_policy_apply_profile(&policy, name, &err)) {
+        coto_err_remedy(&err, "'coto profiles' lists all of them");
         status = coto_cli_fail_as(json, &err);
-    else
+    } else {
         status = print_profile(find_profile(name), &policy, json);
+    }
     coto_policy_fini(&policy);
     return status;
 }
@@ -144,8 +146,12 @@ int coto_cli_profiles(int argc, char **argv, char **envp)
         return list_profiles(json);
     if (count == 2 && strcmp(words[0], "show") == 0)
         return show_profile(words[1], json);
-    coto_err_set(&err, COTO_ERR_USAGE, 0, "profiles: '%.60s' is not known here",
-                 count > 2 ? "a third argument" : words[0]);
+    if (count == 1 && strcmp(words[0], "show") == 0)
+        coto_err_set(&err, COTO_ERR_USAGE, 0, "profiles show: which profile?");
+    else if (count > 2)
+        coto_err_set(&err, COTO_ERR_USAGE, 0, "profiles: too many arguments");
+    else
+        coto_err_set(&err, COTO_ERR_USAGE, 0, "profiles: '%.60s' is not known here", words[0]);
     coto_err_remedy(&err, "coto profiles [--json], or coto profiles show NAME [--json]");
     return coto_cli_fail_as(json, &err);
 }

@@ -247,7 +247,9 @@ static void add_row(struct coto_strv *cells, const struct coto_case *item, bool 
 {
     coto_auto_buf time = {0}, name = {0};
 
-    if (item->duration_us >= 0)
+    if (item->duration_us == 0)
+        coto_buf_adds(&time, "0 ms"); /* runners round; microseconds would claim too much */
+    else if (item->duration_us > 0)
         coto_units_add_time_rounded(&time, item->duration_us);
     if (with_suite && item->suite) {
         coto_cli_add_visible(&name, item->suite);
