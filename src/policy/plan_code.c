@@ -198,7 +198,8 @@ static int unknown_language(const char *asked, const char *file, struct coto_err
                      "'%s': neither its extension nor its first line tells the language", file);
     else
         coto_err_set(err, COTO_ERR_USAGE, 0, "code: its first line does not tell the language");
-    return coto_err_remedy(err, "name it with --lang, one of: %s", coto_buf_str(&names));
+    return coto_err_remedy(err, "name it with --lang, before FILE or -; one of: %s",
+                           coto_buf_str(&names));
 }
 
 static int find_language(const struct coto_policy *policy, struct job *job,

@@ -243,7 +243,8 @@ static int copy_target(const struct coto_plan *plan, const char *text,
         return 0;
     coto_err_set(err, COTO_ERR_POLICY, 0, "--copy: '%s' is not in the workspace '%s' or in /tmp",
                  path->target, plan->workdir);
-    return coto_err_remedy(err, "show it there with --mount '%s:%s'", path->source, path->target);
+    return coto_err_remedy(
+        err, "copy it to one of these, or show it elsewhere with --mount '%s:/data'", path->source);
 }
 
 static int add_copies(const struct coto_policy *policy, struct coto_plan *plan,
