@@ -145,11 +145,11 @@ static void add_missing(struct coto_buf *out, const struct coto_result *result, 
         has_core |= coto_walls[i].class == COTO_WALL_CORE && result->walls[i].up;
     for (int i = 0; i < COTO_WALL_COUNT; i++) {
         const struct coto_wall_state *wall = &result->walls[i];
-        /* "no isolation" has been said; a list of all core walls says no more. */
+        /* "no isolation" has been said; a list of all core walls, and notes, say no more. */
         if (!wall->wanted || wall->up || (!has_core && coto_walls[i].class == COTO_WALL_CORE))
             continue;
         coto_buf_addf(out, "%s%s", separator, coto_walls[i].name);
-        if (wall->note[0])
+        if (wall->note[0] && has_core)
             coto_buf_addf(out, " (%s)", wall->note);
         separator = ", ";
     }
