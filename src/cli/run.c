@@ -123,7 +123,12 @@ static void print_closing(const struct run *run)
 
     if (run->json || flag(run, COTO_OPT_QUIET) || !isatty(2))
         return;
-    coto_report_text(&run->job.result, &run->job.plan, true, &buf);
+    const struct coto_result *r = &run->job.result;
+    bool open_line = (isatty(1) && r->out.last && r->out.last != '\n') ||
+                     (r->err.last && r->err.last != '\n');
+    if (open_line)
+        coto_buf_addc(&buf, '\n');
+    coto_report_text(r, &run->job.plan, true, &buf);
     (void)!write(2, buf.data, buf.len);
 }
 

@@ -17,6 +17,7 @@ struct coto_stream_result {
     int64_t seen;         /* bytes the program wrote */
     int64_t kept;         /* bytes passed on or captured */
     bool truncated;
+    char last; /* last byte passed on, where it was seen; 0 unknown */
 };
 
 struct coto_artifact {

@@ -128,7 +128,9 @@ static void on_exit_frame(struct coto_session *s, const struct coto_frame *frame
     s->end_us = coto_clock_us();
     phase(s, "= program ended");
     s->in_fd = -1;
-    if (s->plan->want_artifacts)
+    if (s->cancelled)
+        finish(s);
+    else if (s->plan->want_artifacts)
         send_collect(s);
     else if (s->stage + 1 == s->plan->stage_count)
         s->finished = true; /* init exits by itself: BYE_ON_EXIT */
@@ -340,7 +342,8 @@ static void watch(struct coto_session *s, struct pollfd *pfd)
         pfd[P_STREAM].fd = s->sandbox->stream_fd;
         pfd[P_STREAM].events = (short)((backlog ? 0 : POLLIN) | (s->out.len ? POLLOUT : 0));
     }
-    pfd[P_CANCEL] = (struct pollfd){.fd = s->io->cancel_fd, .events = POLLIN};
+    if (!s->cancelled)
+        pfd[P_CANCEL] = (struct pollfd){.fd = s->io->cancel_fd, .events = POLLIN};
     watch_pump(pfd, &s->pumps[0], P_OUT, P_OUT_TO);
     watch_pump(pfd, &s->pumps[1], P_ERR, P_ERR_TO);
     if (s->in_fd >= 0 && s->in_wait_room)
@@ -365,9 +368,12 @@ static void serve(struct coto_session *s, const struct pollfd *pfd)
         read_stream(s);
     coto_session_flush(s);
     if (pfd[P_CANCEL].revents) {
-        /* The caller wants out, also out of waiting for a slow reader. */
+        /* The caller wants out, also out of waiting for a slow reader. Init still gets
+         * its moment to end the tree and tell what it used. */
+        s->cancelled = true;
         coto_session_end(s, COTO_END_CANCEL);
-        finish(s);
+        if (s->exited)
+            finish(s);
         s->pumps[0].eof = s->pumps[1].eof = true;
         coto_buf_clear(&s->pumps[0].pending);
         coto_buf_clear(&s->pumps[1].pending);

@@ -111,6 +111,7 @@ void coto_pump_take(struct coto_session *s, struct coto_pump *pump, const void *
     r->kept += (int64_t)keep;
     if (pump->to_fd < 0 || keep == 0)
         return;
+    r->last = ((const char *)data)[keep - 1];
     if (filtered)
         s->io->filter(s->io->filter_arg, pump->which, data, keep, &pump->pending);
     else

@@ -57,7 +57,10 @@ int coto_job_run(struct coto_job *job, struct coto_io *io, struct coto_err *err)
     coto_auto_fd artifacts = -1;
     unsigned include = 0;
 
-    if (open_artifacts(job, &artifacts, err) || report_include(job, &include, err))
+    const char *report = coto_policy_str(&job->policy, COTO_OPT_REPORT);
+
+    if (open_artifacts(job, &artifacts, err) || report_include(job, &include, err) ||
+        (*report && coto_report_check(report, err)))
         return -1;
     job->plan.want_artifacts = job->plan.want_artifacts || artifacts >= 0;
     io->artifacts_fd = artifacts;

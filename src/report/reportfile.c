@@ -161,6 +161,19 @@ static int write_new(int dirfd, const char *name, const struct coto_buf *text)
     return coto_fd_write_all(fd, text->data, text->len) || fdatasync(fd) ? -1 : 0;
 }
 
+int coto_report_check(const char *dir, struct coto_err *err)
+{
+    coto_auto_fd fd = -1;
+
+    if (open_dir(dir, &fd, err))
+        return -1;
+    if (faccessat(fd, ".", W_OK | X_OK, 0)) {
+        coto_err_set(err, COTO_ERR_OUTPUT, errno, "--report: '%s'", dir);
+        return coto_err_remedy(err, "name a directory you may write to");
+    }
+    return 0;
+}
+
 int coto_report_write(const char *dir, const struct coto_result *result,
                       const struct coto_plan *plan, const struct coto_report_extra *extra,
                       struct coto_err *err)

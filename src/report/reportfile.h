@@ -28,6 +28,10 @@ struct coto_report_extra {
 int coto_report_parse_include(const struct coto_strv *words, unsigned *ret_include,
                               struct coto_err *err);
 
+/* Whether a report can be written there, before anything runs; missing directories are
+ * made. */
+int coto_report_check(const char *dir, struct coto_err *err);
+
 /* Writes <dir>/<started>-<id>.json, mode 0600, complete or not at all; missing
  * directories are made with mode 0700. `extra` may be NULL. OUTPUT errors. */
 int coto_report_write(const char *dir, const struct coto_result *result,

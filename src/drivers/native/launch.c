@@ -132,9 +132,54 @@ static int exec_init(void *arg)
 
 /* ---- in the supervisor ---- */
 
-int native_launch(struct native *n, int cgroup_fd, struct coto_err *err)
+/* What a user namespace uses of inotify instances, pending signals and the like is
+ * also counted against whoever made it. So it is made as the sandbox's own uid: a
+ * program that uses all it may harms nobody else. Raw calls, because these are for this
+ * thread only. Not for a child that is born into a cgroup: that uid may not do that. */
+static bool lend_uid(const struct native *n, int cgroup_fd, gid_t *ret_gid)
+{
+    *ret_gid = getegid();
+    if (!n->lend_uid || cgroup_fd >= 0 || getuid() != 0 || geteuid() != 0)
+        return false;
+    if (syscall(SYS_setresgid, n->map.host_gid, n->map.host_gid, -1))
+        return false;
+    if (syscall(SYS_setresuid, n->map.host_uid, n->map.host_uid, -1)) {
+        syscall(SYS_setresgid, *ret_gid, *ret_gid, -1);
+        return false;
+    }
+    return true;
+}
+
+static int take_uid_back(gid_t gid, struct coto_err *err)
+{
+    if (syscall(SYS_setresuid, 0, 0, 0) || syscall(SYS_setresgid, gid, gid, gid))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "become root again");
+    return 0;
+}
+
+static int spawn(struct native *n, int cgroup_fd, const struct coto_ns_child *child,
+                 struct coto_err *err)
 {
     uint64_t flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
+    gid_t gid;
+    bool lent = lend_uid(n, cgroup_fd, &gid);
+    pid_t pid = coto_ns_spawn(flags, cgroup_fd, child, &n->pidfd);
+    int saved = errno;
+
+    if (lent && take_uid_back(gid, err))
+        return -1;
+    if (pid < 0 && lent) { /* user namespaces may be root's alone here */
+        pid = coto_ns_spawn(flags, cgroup_fd, child, &n->pidfd);
+        saved = errno;
+    }
+    if (pid < 0)
+        return explain_clone(saved, err);
+    n->pid = pid;
+    return 0;
+}
+
+int native_launch(struct native *n, int cgroup_fd, struct coto_err *err)
+{
     struct native_launch *launch = &n->launch;
     const struct coto_ns_child child = {exec_init, launch, launch->stack, sizeof launch->stack};
     int fds[5] = {-1, -1, -1, -1, -1};
@@ -145,13 +190,8 @@ int native_launch(struct native *n, int cgroup_fd, struct coto_err *err)
     int failed = launch->init_fd < 0 || make_stream(n, launch, err);
     memcpy(fds, launch->fds, sizeof launch->fds);
     fds[4] = launch->init_fd;
-    if (!failed) {
-        pid_t pid = coto_ns_spawn(flags, cgroup_fd, &child, &n->pidfd);
-        if (pid < 0)
-            failed = explain_clone(errno, err);
-        else
-            n->pid = pid;
-    }
+    if (!failed)
+        failed = spawn(n, cgroup_fd, &child, err);
     /* The child has descriptors of its own; its copy of the numbers stays as it is. */
     for (int i = 0; i < 5; i++)
         coto_own_close(&fds[i]);

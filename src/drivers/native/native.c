@@ -72,12 +72,20 @@ static bool is_cgroup_v2(void)
     return access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0;
 }
 
+static void choose_lender(struct native *n)
+{
+    n->lend_uid = coto_idmap_choose(COTO_IDMAP_AUTO, &n->map, NULL) == 0 &&
+                  n->map.kind == COTO_MAP_RANGE;
+}
+
 /* Not on cgroup v2: there init is born in its group, which needs the plan. */
 static void native_prepare(void)
 {
     if (prepared || is_cgroup_v2())
         return;
     prepared = new_sandbox();
+    if (prepared)
+        choose_lender(prepared);
     if (prepared && native_launch(prepared, -1, NULL)) {
         native_destroy(&prepared->base, NULL); /* create tries again and can say why */
         prepared = NULL;
@@ -113,6 +121,9 @@ static int create_parts(struct native *n, bool verbose, struct coto_err *err)
             if (native_cgroup_make(n, err))
                 return -1;
         }
+        /* Init must open a root file system where root keeps it. */
+        if (!n->plan->rootfs.source)
+            choose_lender(n);
         int into = n->has_group ? coto_cgroup_clone_fd(&n->group) : -1;
         if (native_launch(n, into, err))
             return -1;
@@ -154,6 +165,8 @@ static void take_last_words(const struct native *n, struct coto_err *err)
 static int native_create(const struct coto_plan *plan, bool verbose,
                          struct coto_sandbox **ret_sandbox, struct coto_err *err)
 {
+    if (plan->rootfs.source || plan->idmap != COTO_IDMAP_AUTO)
+        native_discard(); /* it was made for the ordinary case */
     struct native *n = prepared ? prepared : new_sandbox();
 
     prepared = NULL;

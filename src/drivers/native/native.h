@@ -23,6 +23,7 @@ struct native {
     int pidfd;
     struct native_launch launch;
     struct coto_idmap map;
+    bool lend_uid; /* make the user namespace as map's uid */
     struct coto_ns_set own_ns; /* the supervisor's */
     struct coto_cgroup_host cgroup_host;
     struct coto_cgroup group;
