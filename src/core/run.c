@@ -35,20 +35,20 @@ int coto_session_fail(struct coto_session *s, const struct coto_err *err)
 
 int coto_session_flush(struct coto_session *s)
 {
-    while (s->out.len > 0 && !s->stream_closed) {
+    while (s->out.len > 0 && !s->send_closed) {
         ssize_t n = write(s->sandbox->stream_fd, s->out.data, s->out.len);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)
             return 0;
         if (n < 0) {
-            s->stream_closed = true; /* what init said last is still to be read */
+            s->send_closed = true; /* what init said last is still to be read */
             break;
         }
         memmove(s->out.data, s->out.data + n, s->out.len - (size_t)n);
         s->out.len -= (size_t)n;
     }
-    if (s->stream_closed)
+    if (s->send_closed)
         coto_buf_clear(&s->out);
     return 0;
 }
@@ -245,7 +245,7 @@ static void read_stream(struct coto_session *s)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        s->stream_closed = true;
+        s->stream_closed = s->send_closed = true;
         s->finished = true;
         return;
     }

@@ -34,7 +34,9 @@ struct coto_session {
     int64_t in_credit;   /* frame mode: bytes init will take */
     int stage;
     bool frames; /* the program's stdio travels as frames */
-    bool ready, started, exited, collecting, collected, stream_closed, killing, cancelled, finished;
+    bool ready, started, exited, collecting, collected, killing, cancelled, finished;
+    bool send_closed;   /* init takes nothing any more */
+    bool stream_closed; /* and says nothing any more */
     int64_t init_user_us, init_system_us; /* kernel's account of all reaped processes */
     int64_t phase_us, start_us, end_us, deadline_us, kill_us;
     enum coto_end_cause cause;

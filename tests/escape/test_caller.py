@@ -60,6 +60,13 @@ def test_few_descriptors_are_told():
     assert fine.returncode == 0, fine
 
 
+def test_an_init_that_cannot_start_is_told_at_once():
+    """Whatever coto was about to send when it died: its last words are read, not waited for."""
+    for _ in range(200):
+        done = start("--", "true", before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16)))
+        assert done.returncode in (70, 71, 75) and done.stderr, done
+
+
 def test_no_files_at_all_fails_closed():
     def spoil():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
