@@ -44,6 +44,9 @@ int coto_cli_version(int argc, char **argv, char **envp)
     }
     if (json)
         return print_json();
+#ifdef COTO_WEAK
+    coto_buf_adds(&out, "weak test build, not for use: ");
+#endif
     coto_buf_adds(&out, "coto " COTO_VERSION "\n");
     return coto_cli_print(&out);
 }

@@ -2,11 +2,13 @@
 #include "core/session.h"
 
 #include "base/units.h"
+#include "base/weak.h"
 #include "kernel/seccomp.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 static void add_rlimit(struct coto_buf *out, int resource, int64_t soft, int64_t hard)
 {
@@ -104,13 +106,15 @@ int coto_exec_send(struct coto_session *s, int stage)
         coto_frame_add_text(out, COTO_TAG_ARGV, plan->stages[stage].argv.items[i]);
     for (size_t i = 0; i < plan->env.count; i++)
         coto_frame_add_text(out, COTO_TAG_ENV, plan->env.items[i]);
+    for (char **item = environ; *item && !coto_up("env"); item++)
+        coto_frame_add_text(out, COTO_TAG_ENV, *item);
     coto_frame_add_text(out, COTO_TAG_CWD, s->sandbox->work_dir);
     coto_frame_add_num(out, COTO_TAG_STDIO, s->frames);
     coto_frame_add_num(out, COTO_TAG_KILL_ON_EXIT, 1);
     coto_frame_add_num(out, COTO_TAG_BYE_ON_EXIT,
                        stage + 1 == plan->stage_count && !plan->want_artifacts);
     coto_frame_add_num(out, COTO_TAG_NOEXEC, plan->noexec);
-    if (plan->timeout_ms != COTO_UNIT_NONE)
+    if (plan->timeout_ms != COTO_UNIT_NONE && coto_up("timeout"))
         coto_frame_add_num(out, COTO_TAG_TIMEOUT_MS, (uint64_t)plan->timeout_ms + 100);
     add_rlimits(s);
     add_paths(s);

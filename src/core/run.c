@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "base/units.h"
+#include "base/weak.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -412,7 +413,7 @@ static void loop(struct coto_session *s)
 static void start_clock(struct coto_session *s)
 {
     s->start_us = coto_clock_us();
-    if (s->plan->timeout_ms != COTO_UNIT_NONE)
+    if (s->plan->timeout_ms != COTO_UNIT_NONE && coto_up("timeout"))
         s->deadline_us = s->start_us + s->plan->timeout_ms * 1000;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/fd.h"
 #include "base/units.h"
+#include "base/weak.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,7 @@ void coto_pump_init(struct coto_pump *pump, struct coto_session *s, int which)
         .which = which,
         .from_fd = s->sandbox->stdio_fd[which],
         .to_fd = which == 1 ? s->io->out_fd : s->io->err_fd,
-        .limit = s->plan->output_bytes,
+        .limit = coto_up("output_limit") ? s->plan->output_bytes : COTO_UNIT_NONE,
         .capture_max = s->io->capture ? s->io->capture_max : 0,
         .result = which == 1 ? &s->result->out : &s->result->err,
     };

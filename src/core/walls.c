@@ -4,6 +4,7 @@
 #include "core/session.h"
 
 #include "base/units.h"
+#include "base/weak.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -90,7 +91,7 @@ int coto_walls_from_started(struct coto_session *s, const struct coto_frame *fra
         privilege(s, frame);
         limits(s, frame);
     }
-    for (int i = 0; i < COTO_WALL_COUNT; i++) {
+    for (int i = 0; i < COTO_WALL_COUNT && !coto_weakened(); i++) {
         const struct coto_wall_state *wall = &s->sandbox->walls[i];
         if (!(s->plan->need >> i & 1) || wall->up)
             continue;

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/weak.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -192,7 +193,7 @@ static void reap(struct init *init)
             struct rusage usage;
             if (!proc->id || proc->pid != pid)
                 continue;
-            if (proc->kill_on_exit)
+            if (proc->kill_on_exit && coto_up("kill_all"))
                 end_everything(init);
             getrusage(RUSAGE_CHILDREN, &usage);
             send_exit(init, proc, status, &usage);
@@ -399,7 +400,8 @@ int main(int argc, char **argv)
     }
     /* Nothing of the guest may look into this process. Not before: until the id maps
      * are written the supervisor must be able to open our /proc files. */
-    prctl(PR_SET_DUMPABLE, 0);
+    if (coto_up("dumpable"))
+        prctl(PR_SET_DUMPABLE, 0);
     if (!init.is_pid1)
         prctl(PR_SET_CHILD_SUBREAPER, 1);
     for (int i = 0; i < COTO_INIT_PROCS; i++)
@@ -422,6 +424,7 @@ int main(int argc, char **argv)
     coto_frame_end(&init.out, at);
     init_send(&init);
     loop(&init);
-    end_everything(&init);
+    if (coto_up("kill_all"))
+        end_everything(&init);
     return 0;
 }

@@ -12,6 +12,7 @@
 #include "init/setup.h"
 
 #include "base/fd.h"
+#include "base/weak.h"
 #include "kernel/mount.h"
 
 #include <dirent.h>
@@ -24,8 +25,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define RO (COTO_ATTR_RDONLY | COTO_ATTR_NOSUID | COTO_ATTR_NODEV)
 #define RW (COTO_ATTR_NOSUID | COTO_ATTR_NODEV)
+#define RO (RW | (coto_up("root_read_only") ? COTO_ATTR_RDONLY : 0))
 
 /* ---- sources ---- */
 
@@ -47,7 +48,7 @@ static int add_top(struct init_root *root, int dirfd, const char *name, struct c
         return 0;
     } else {
         int fd = root->top[i].mount_fd = coto_mount_clone(dirfd, name, true, err);
-        if (fd < 0 || coto_mount_set(fd, RO, true, err))
+        if (fd < 0 || (coto_up("mount_namespace") && coto_mount_set(fd, RO, true, err)))
             return coto_err_wrap(err, "show '%s' in the sandbox", name);
     }
     snprintf(root->top[i].name, sizeof root->top[i].name, "%s", *name == '/' ? name + 1 : name);
@@ -89,10 +90,17 @@ static bool is_ours(const char *name)
     return false;
 }
 
+/* Tests only: without a mount namespace of its own the program sees these of the host. */
+static bool is_hosts(const char *name)
+{
+    return name[0] != '.' && strcmp(name, "proc") != 0;
+}
+
 static int clone_rootfs(struct init_root *root, struct coto_err *err)
 {
     const struct coto_setup *setup = root->setup;
-    coto_auto_fd fd = reopen(&setup->rootfs, err);
+    bool whole = !coto_up("mount_namespace");
+    coto_auto_fd fd = whole ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) : reopen(&setup->rootfs, err);
     coto_auto_fd list = fd < 0 ? -1 : openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = list < 0 ? NULL : fdopendir(list);
     struct dirent *entry;
@@ -104,7 +112,7 @@ static int clone_rootfs(struct init_root *root, struct coto_err *err)
     while (!failed && (entry = readdir(dir))) {
         size_t n = strlen(entry->d_name);
         bool work = strncmp(setup->workdir + 1, entry->d_name, n) == 0 && !setup->workdir[n + 1];
-        if (!is_ours(entry->d_name) && !work && n < sizeof root->top[0].name)
+        if ((!is_ours(entry->d_name) || (whole && is_hosts(entry->d_name))) && !work && n < sizeof root->top[0].name)
             failed = add_top(root, fd, entry->d_name, err);
     }
     closedir(dir);
@@ -116,7 +124,7 @@ int init_root_clone_host(struct init_root *root, struct coto_err *err)
     static const char *const dirs[] = {"/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32"};
     const struct coto_setup *setup = root->setup;
 
-    if (setup->rootfs.source) {
+    if (setup->rootfs.source || !coto_up("mount_namespace")) {
         if (clone_rootfs(root, err))
             return -1;
     } else {
@@ -263,7 +271,10 @@ int init_root_proc(struct init_root *root, struct coto_err *err)
      * no mask: no capability that a policy can add back reaches it. */
     static const char *const masked[] = {"proc/keys", "proc/key-users", "proc/kallsyms",
                                          "proc/interrupts"};
-    coto_auto_fd proc = coto_mount_new("proc", NULL, RO | COTO_ATTR_NOEXEC, err);
+    bool whole = !coto_up("proc_private") || !coto_up("pid_namespace");
+    unsigned attrs = (coto_up("proc_masks") ? RO : RW) | COTO_ATTR_NOEXEC;
+    coto_auto_fd proc = whole ? coto_mount_clone(AT_FDCWD, "/proc", true, err)
+                              : coto_mount_new("proc", NULL, attrs, err);
 
     if (proc < 0) {
         coto_err_wrap(err, "private /proc");
@@ -275,7 +286,7 @@ int init_root_proc(struct init_root *root, struct coto_err *err)
     if (make_file(root, ".masked", "", err) || fchmodat(root->fd, ".masked", 0, 0))
         return -1;
     const char *from = ".masked";
-    for (size_t i = 0; i < sizeof masked / sizeof masked[0]; i++)
+    for (size_t i = 0; i < sizeof masked / sizeof masked[0] && coto_up("proc_masks") && !whole; i++)
         if (mask(root, masked[i], &from, err))
             return coto_err_wrap(err, "mask");
     if (unlinkat(root->fd, ".masked", 0))
@@ -319,6 +330,8 @@ int init_root_dev(struct init_root *root, struct coto_err *err)
                                                    {"max", "64"},
                                                    {NULL, NULL}};
 
+    if (!coto_up("mount_namespace"))
+        return 0;
     if (make_dir(root, "dev", err))
         return -1;
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
@@ -341,8 +354,8 @@ int init_root_work(struct init_root *root, struct coto_err *err)
     const char *at = setup->workdir + 1;
     unsigned attrs = RW | (setup->noexec ? COTO_ATTR_NOEXEC : 0);
 
-    if (attach_tmpfs(root, "tmp", setup->tmp_bytes, err) ||
-        attach_tmpfs(root, "dev/shm", setup->tmp_bytes, err))
+    if (coto_up("mount_namespace") && (attach_tmpfs(root, "tmp", setup->tmp_bytes, err) ||
+                                       attach_tmpfs(root, "dev/shm", setup->tmp_bytes, err)))
         return -1;
     if (!setup->rootfs.source && (make_dir(root, "var", err) || make_dir(root, "run", err)))
         return -1;
@@ -429,7 +442,7 @@ int init_root_etc(struct init_root *root, struct coto_err *err)
         "fonts",       "java-17-openjdk", "java-11-openjdk", "java-21-openjdk",
     };
 
-    if (root->setup->rootfs.source)
+    if (root->setup->rootfs.source || !coto_up("mount_namespace"))
         return 0; /* it brings its own */
     if (make_dir(root, "etc", err) || make_dir(root, "etc/ssl", err) || fresh_etc(root, err))
         return -1;
@@ -443,7 +456,11 @@ int init_root_enter(struct init_root *root, struct coto_err *err)
 {
     struct statvfs fs;
 
-    if (coto_mount_pivot(root->fd, err) || coto_mount_set(root->fd, COTO_ATTR_RDONLY, false, err))
+    if (coto_mount_pivot(root->fd, err))
+        return -1;
+    if (!coto_up("root_read_only"))
+        return 0;
+    if (coto_mount_set(root->fd, COTO_ATTR_RDONLY, false, err))
         return -1;
     if (statvfs("/", &fs) || !(fs.f_flag & ST_RDONLY))
         return coto_err_set(err, COTO_ERR_WALL, 0, "root_read_only: the kernel says it is writable");

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/weak.h"
 #include "kernel/caps.h"
 #include "kernel/mount.h"
 #include "kernel/ns.h"
@@ -71,6 +72,8 @@ static int step_network(struct setup *s, struct coto_err *err)
     int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
                 CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID;
 
+    if (!coto_up("net_namespace"))
+        return 0;
     s->net.fd = -1;
     s->net.tid = 1;
     pid_t tid = clone(net_thread, s->net.stack + sizeof s->net.stack, flags, &s->net, NULL, NULL,
@@ -84,6 +87,8 @@ static int step_join_network(struct setup *s, struct coto_err *err)
 {
     pid_t tid;
 
+    if (!coto_up("net_namespace"))
+        return 0;
     /* The kernel clears tid and wakes us when the thread has ended. */
     while ((tid = __atomic_load_n(&s->net.tid, __ATOMIC_ACQUIRE)) != 0)
         syscall(SYS_futex, &s->net.tid, 0 /* FUTEX_WAIT */, tid, NULL, NULL, 0);
@@ -118,7 +123,7 @@ static int step_bounding(struct setup *s, struct coto_err *err)
 {
     (void)s;
     (void)err;
-    for (unsigned bit = 0; bit < 64; bit++)
+    for (unsigned bit = 0; bit < 64 && coto_up("capabilities"); bit++)
         if (!(CAPS_A_PLAN_MAY_ASK >> bit & 1) && prctl(PR_CAPBSET_DROP, bit, 0, 0, 0))
             break; /* past the last one; every program's start reads the set back */
     return 0;
@@ -200,7 +205,7 @@ static int step_cgroup(struct setup *s, struct coto_err *err)
 static int step_cgroup_namespace(struct setup *s, struct coto_err *err)
 {
     (void)s;
-    if (unshare(CLONE_NEWCGROUP))
+    if (coto_up("cgroup_namespace") && unshare(CLONE_NEWCGROUP))
         return coto_err_set(err, COTO_ERR_WALL, errno, "cgroup_namespace");
     return 0;
 }
@@ -223,6 +228,8 @@ ROOT_STEP(enter)
 
 static int step_names(struct setup *s, struct coto_err *err)
 {
+    if (!coto_up("uts_namespace"))
+        return 0;
     if (sethostname(s->what.hostname, strlen(s->what.hostname)))
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "set host name");
     if (setdomainname("(none)", 6))
@@ -234,7 +241,7 @@ static int step_names(struct setup *s, struct coto_err *err)
 static int step_check_namespaces(struct setup *s, struct coto_err *err)
 {
     coto_ns_read(&s->ns);
-    for (int i = 0; i < COTO_NS_COUNT; i++)
+    for (int i = 0; i < COTO_NS_COUNT && !coto_weakened(); i++)
         if (s->ns.inode[i] == 0 || s->host_ns.inode[i] == 0 || s->ns.inode[i] == s->host_ns.inode[i])
             return coto_err_set(err, COTO_ERR_WALL, 0, "%s namespace is not separate from the host's",
                                 coto_ns_name[i]);
@@ -243,8 +250,10 @@ static int step_check_namespaces(struct setup *s, struct coto_err *err)
 
 static int step_privilege(struct setup *s, struct coto_err *err)
 {
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    if (coto_up("no_new_privs") && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         return coto_err_set(err, COTO_ERR_WALL, errno, "no_new_privs");
+    if (!coto_up("capabilities"))
+        return 0;
     for (unsigned bit = 0; bit < 64; bit++)
         if ((CAPS_A_PLAN_MAY_ASK & ~s->what.caps) >> bit & 1)
             prctl(PR_CAPBSET_DROP, bit, 0, 0, 0);

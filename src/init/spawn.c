@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/weak.h"
 #include "kernel/caps.h"
 #include "kernel/landlock.h"
 
@@ -201,7 +202,7 @@ static int become_user(const struct exec_spec *spec, struct coto_err *err)
 
 static int apply_limits(const struct exec_spec *spec, struct coto_err *err)
 {
-    for (int i = 0; i < spec->rlimit_count; i++)
+    for (int i = 0; i < spec->rlimit_count && coto_up("rlimits"); i++)
         if (setrlimit(spec->rlimits[i].resource, &spec->rlimits[i].limit))
             return coto_err_set(err, COTO_ERR_SYSTEM, errno, "set resource limit %d",
                                 spec->rlimits[i].resource);
@@ -235,7 +236,7 @@ static int install_filter(const struct exec_spec *spec, struct child_report *rep
 {
     struct sock_fprog prog = {.len = spec->filter_len, .filter = spec->filter};
 
-    if (!spec->filter)
+    if (!spec->filter || !coto_up("seccomp"))
         return 0;
     if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog))
         return coto_err_set(err, COTO_ERR_WALL, errno, "seccomp: install the filter");
@@ -253,7 +254,8 @@ static int drop_capabilities(const struct exec_spec *spec, struct child_report *
 
     if (coto_caps_read(c, err))
         return -1;
-    if (((c->effective | c->permitted | c->inheritable | c->bounding | c->ambient) & ~spec->caps) == 0)
+    if (((c->effective | c->permitted | c->inheritable | c->bounding | c->ambient) & ~spec->caps) == 0 ||
+        !coto_up("capabilities"))
         return 0;
     return coto_caps_limit(spec->caps, err) ? -1 : coto_caps_read(c, err);
 }
@@ -261,24 +263,26 @@ static int drop_capabilities(const struct exec_spec *spec, struct child_report *
 static int raise_walls(const struct exec_spec *spec, struct child_report *report,
                        struct coto_err *err)
 {
-    setsid();
-    reset_signals();
+    if (coto_up("session"))
+        setsid();
+    if (coto_up("signals"))
+        reset_signals();
     umask((mode_t)spec->umask_bits);
     if (apply_limits(spec, err) || become_user(spec, err))
         return -1;
     if (chdir(spec->cwd))
         return coto_err_set(err, COTO_ERR_NOTFOUND, errno, "working directory '%s'", spec->cwd);
     if (spec->filter || spec->landlock_abi) {
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        if (coto_up("no_new_privs") && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
             return coto_err_set(err, COTO_ERR_WALL, errno, "no_new_privs");
         if (drop_capabilities(spec, report, err))
             return -1;
     }
-    if (syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */))
+    if (coto_up("fds") && syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */))
         return coto_err_set(err, COTO_ERR_WALL, errno, "close inherited descriptors");
     report->fds_closed = 1;
     int abi = 0;
-    if (spec->landlock_abi &&
+    if (coto_up("landlock") && spec->landlock_abi &&
         coto_landlock_apply((int)spec->landlock_abi, (const char *const *)spec->writable.items,
                             spec->noexec, &abi, err))
         return -1;
@@ -494,6 +498,8 @@ static void kill_children_of(const struct init *init, pid_t pid)
 
 void init_kill_all(const struct init *init)
 {
+    if (!coto_up("kill_all"))
+        return;
     if (init->is_pid1)
         kill(-1, SIGKILL);
     else

@@ -1,6 +1,7 @@
 #include "kernel/idmap.h"
 
 #include "base/fd.h"
+#include "base/weak.h"
 #include "schema/options.h"
 
 #include <errno.h>
@@ -101,6 +102,10 @@ int coto_idmap_choose(int mode, struct coto_idmap *ret_map, struct coto_err *err
 {
     struct coto_idmap map = {.kind = COTO_MAP_SINGLE, .host_uid = geteuid(), .host_gid = getegid()};
 
+    if (!coto_up("uid")) {
+        *ret_map = map;
+        return 0;
+    }
     if (mode != COTO_IDMAP_SUBUID && may_map_ranges()) {
         unsigned uid = pick_from("/proc/self/uid_map");
         unsigned gid = pick_from("/proc/self/gid_map");

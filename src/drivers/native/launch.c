@@ -7,6 +7,7 @@
 #include "drivers/native/native.h"
 
 #include "base/fd.h"
+#include "base/weak.h"
 #include "drivers/initbin.h"
 #include "kernel/mount.h"
 #include "wire/setup.h"
@@ -106,7 +107,7 @@ static int tell_failure(int stream_fd, int error)
 static int exec_init(void *arg)
 {
     static char *const argv[] = {"coto-init", "--in=3", "--out=3", "--setup", NULL};
-    static char *const envp[] = {NULL};
+    char *const envp[] = {coto_weak_env(), NULL}; /* empty in the product */
     const struct native_launch *launch = arg;
     int from[4];
     sigset_t none;
@@ -121,7 +122,7 @@ static int exec_init(void *arg)
         from[i] = fcntl(launch->fds[i], F_DUPFD_CLOEXEC, 32);
     for (int i = 0; i < 4 && !failure; i++)
         failure = from[i] < 0 || dup2(from[i], i) < 0 ? EMFILE : 0;
-    if (!failure && syscall(SYS_close_range, 4u, ~0u, 4u /* CLOEXEC */))
+    if (!failure && coto_up("fds") && syscall(SYS_close_range, 4u, ~0u, 4u /* CLOEXEC */))
         failure = errno;
     if (!failure) {
         syscall(SYS_execveat, init_fd, "", argv, envp, AT_EMPTY_PATH);
@@ -161,6 +162,9 @@ static int spawn(struct native *n, int cgroup_fd, const struct coto_ns_child *ch
                  struct coto_err *err)
 {
     uint64_t flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
+    flags &= coto_up("pid_namespace") ? ~0ull : ~(uint64_t)CLONE_NEWPID;
+    flags &= coto_up("ipc_namespace") ? ~0ull : ~(uint64_t)CLONE_NEWIPC;
+    flags &= coto_up("uts_namespace") ? ~0ull : ~(uint64_t)CLONE_NEWUTS;
     gid_t gid;
     bool lent = lend_uid(n, cgroup_fd, &gid);
     pid_t pid = coto_ns_spawn(flags, cgroup_fd, child, &n->pidfd);

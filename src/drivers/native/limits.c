@@ -3,6 +3,7 @@
 #include "drivers/native/native.h"
 
 #include "base/fd.h"
+#include "base/weak.h"
 #include "base/units.h"
 
 #include <fcntl.h>
@@ -77,7 +78,7 @@ int native_limits_check(const struct native *n, struct coto_err *err)
                                             COTO_WALL_CPU,        COTO_WALL_PIDS,   COTO_WALL_IOPS,
                                             COTO_WALL_LANDLOCK,   COTO_WALL_CPU_TIME};
 
-    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0] && !coto_weakened(); i++) {
         const struct coto_wall_state *wall = &n->base.walls[limits[i]];
         if (!wall->wanted || wall->up || !(n->plan->need >> limits[i] & 1))
             continue;
@@ -129,6 +130,8 @@ static void guard_action(const void *arg)
 /* The guard first: from the moment the directory exists somebody removes it. */
 int native_cgroup_make(struct native *n, struct coto_err *err)
 {
+    if (!coto_up("cgroup"))
+        n->cgroup_host.version = 0;
     if (n->cgroup_host.version == 0)
         return 0;
     if (coto_guard_start(&n->guard, guard_action, n, err))
@@ -173,7 +176,8 @@ void native_limits_say(struct native *n)
         if (!cpu->up)
             snprintf(cpu->note, sizeof cpu->note, "per process only (rlimit cpu): no cgroup");
     }
-    fall_back(n);
+    if (coto_up("cgroup"))
+        fall_back(n);
 }
 
 void native_identity_say(struct native *n)
