@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 10
 export DESTDIR FUZZ_SECONDS
 
-.PHONY: all run test lint asan fuzz bench install clean help
+.PHONY: all run weak test escape lint asan fuzz bench install clean help
 
 all: ## build coto, coto-init and coto-policy in build/
 	@tools/install-deps build
@@ -16,9 +16,13 @@ run: ## build, then run examples/hello.py in a sandbox
 	@$(MAKE) --no-print-directory all
 	$(BUILD)/coto run examples/hello.py
 
+weak: ## build-weak/: for tests only, walls can be left out one by one
+	@tools/configure build-weak -Dweak=true
+	@ninja -C build-weak --quiet coto coto-init coto-policy
+
 test: ## build and run every test; ends with "N passed, N failed"
 	@tools/install-deps test
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory all weak
 	@tests/run $(BUILD)
 
 lint: ## gcc and clang with warnings as errors, clang-tidy, cppcheck, shellcheck, layers
@@ -30,6 +34,7 @@ asan: ## the whole suite on an AddressSanitizer and UBSan build in build-asan/
 	@tools/install-deps test
 	@tools/configure build-asan -Db_sanitize=address,undefined -Db_lundef=false
 	@ninja -C build-asan --quiet
+	@$(MAKE) --no-print-directory weak
 	@tests/run build-asan
 
 fuzz: ## build the fuzz targets and run each for FUZZ_SECONDS
@@ -49,7 +54,7 @@ install: ## install below PREFIX (/usr/local), under DESTDIR when set
 	@meson install -C $(BUILD) --no-rebuild --quiet
 
 clean: ## remove everything that was built
-	rm -rf build build-asan build-lint build-fuzz
+	rm -rf build build-asan build-lint build-fuzz build-weak
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
