@@ -49,7 +49,9 @@ struct init {
     int work_fd, proc_fd, root_fd;
     int signal_fd;
     bool is_pid1;
+    bool is_built;    /* it made the sandbox around itself (--setup) */
     bool bye;
+    uint64_t ignored; /* signals that it may have inherited as ignored */
     int put_fd; /* file that PUT_DATA continues, -1 none */
     char put_path[256];
     struct init_proc procs[COTO_INIT_PROCS];

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/weak.h"
+#include "base/weak.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -384,7 +385,7 @@ int main(int argc, char **argv)
     sigset_t mask;
 
     struct coto_err err = {0};
-    struct coto_ns_set ns;
+    struct init_built built = {.work_fd = -1};
 
     /* A caller that ignores its children's deaths would make us miss the program's. */
     signal(SIGCHLD, SIG_DFL);
@@ -394,9 +395,15 @@ int main(int argc, char **argv)
     for (int fd = 3; fd <= 4; fd++)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
     bool setup = parse_args(&init, argc, argv);
-    if (setup && init_setup(init.in_fd, &init.work_fd, &ns, &err)) {
-        init_send_error(&init, 0, &err);
-        return 70;
+    init.ignored = ~(uint64_t)0;
+    if (setup) {
+        if (init_setup(init.in_fd, &built, &err)) {
+            init_send_error(&init, 0, &err);
+            return 70;
+        }
+        init.is_built = true;
+        init.work_fd = built.work_fd;
+        init.ignored = built.ignored;
     }
     /* Nothing of the guest may look into this process. Not before: until the id maps
      * are written the supervisor must be able to open our /proc files. */
@@ -411,7 +418,7 @@ int main(int argc, char **argv)
     sigaddset(&mask, SIGCHLD);
     sigprocmask(SIG_BLOCK, &mask, NULL);
     init.signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-    init.root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    init.root_fd = openat(AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (!init.is_pid1)
         init.proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (init.signal_fd < 0)
@@ -420,7 +427,7 @@ int main(int argc, char **argv)
     size_t at = coto_frame_begin(&init.out, COTO_FRAME_READY, 0);
     coto_frame_add_num(&init.out, COTO_TAG_VERSION, COTO_WIRE_VERSION);
     for (int i = 0; setup && i < COTO_NS_COUNT; i++)
-        coto_frame_add_num(&init.out, COTO_TAG_S_NAMESPACE, ns.inode[i]);
+        coto_frame_add_num(&init.out, COTO_TAG_S_NAMESPACE, built.ns.inode[i]);
     coto_frame_end(&init.out, at);
     init_send(&init);
     loop(&init);

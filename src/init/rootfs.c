@@ -48,7 +48,7 @@ static int add_top(struct init_root *root, int dirfd, const char *name, struct c
         return 0;
     } else {
         int fd = root->top[i].mount_fd = coto_mount_clone(dirfd, name, true, err);
-        if (fd < 0 || (coto_up("mount_namespace") && coto_mount_set(fd, RO, true, err)))
+        if (fd < 0)
             return coto_err_wrap(err, "show '%s' in the sandbox", name);
     }
     snprintf(root->top[i].name, sizeof root->top[i].name, "%s", *name == '/' ? name + 1 : name);
@@ -61,7 +61,7 @@ static int add_top(struct init_root *root, int dirfd, const char *name, struct c
 static int reopen(const struct coto_setup_path *path, struct coto_err *err)
 {
     const char *below = path->source + strspn(path->source, "/");
-    coto_auto_fd host = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    coto_auto_fd host = openat(AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     coto_auto_fd fd = coto_path_open_beneath(host, *below ? below : ".", O_PATH | O_NOFOLLOW, 0);
     struct stat st;
 
@@ -100,7 +100,7 @@ static int clone_rootfs(struct init_root *root, struct coto_err *err)
 {
     const struct coto_setup *setup = root->setup;
     bool whole = !coto_up("mount_namespace");
-    coto_auto_fd fd = whole ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) : reopen(&setup->rootfs, err);
+    coto_auto_fd fd = whole ? openat(AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC) : reopen(&setup->rootfs, err);
     coto_auto_fd list = fd < 0 ? -1 : openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = list < 0 ? NULL : fdopendir(list);
     struct dirent *entry;
@@ -181,6 +181,45 @@ static int make_file(const struct init_root *root, const char *path, const char 
     return 0;
 }
 
+/* Places that are ours from the first component on. */
+static int make_own_dir(const struct init_root *root, const char *path, struct coto_err *err)
+{
+    if (mkdirat(root->fd, path, 0755))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '/%s'", path);
+    return 0;
+}
+
+/* An empty file to mount something on. */
+static int make_own_node(const struct init_root *root, const char *path, struct coto_err *err)
+{
+    if (mknodat(root->fd, path, S_IFREG | 0644, 0))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '/%s'", path);
+    return 0;
+}
+
+static int write_own_file(const struct init_root *root, const char *path, const char *text,
+                          struct coto_err *err)
+{
+    coto_auto_fd fd = openat(root->fd, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+
+    if (fd < 0 || coto_fd_write_all(fd, text, strlen(text)))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "write '/%s'", path);
+    return 0;
+}
+
+static int own_tmpfs(const struct init_root *root, const char *path, int64_t bytes,
+                     struct coto_err *err)
+{
+    unsigned attrs = RW | (root->setup->noexec ? COTO_ATTR_NOEXEC : 0);
+    char options[80];
+
+    snprintf(options, sizeof options, "size=%" PRId64 ",nr_inodes=%" PRId64, bytes,
+             root->setup->inodes);
+    if (make_own_dir(root, path, err))
+        return -1;
+    return coto_mount_on("tmpfs", path, attrs, options, err);
+}
+
 static int attach_tmpfs(const struct init_root *root, const char *path, int64_t bytes,
                         struct coto_err *err)
 {
@@ -195,7 +234,7 @@ static int attach_tmpfs(const struct init_root *root, const char *path, int64_t 
 
 int init_root_make(struct init_root *root, struct coto_err *err)
 {
-    coto_auto_fd host = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    coto_auto_fd host = openat(AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
     root->fd = new_tmpfs(1 << 20, 1024, "755", RW, err);
     if (root->fd < 0 || coto_mount_attach(root->fd, host, "", err))
@@ -216,7 +255,16 @@ int init_root_make(struct init_root *root, struct coto_err *err)
             return -1;
         coto_own_close(&root->top[i].mount_fd);
     }
+    /* Names below are relative to it. */
+    if (fchdir(root->fd))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "enter the new root");
     return 0;
+}
+
+/* What is mounted so far; what follows has flags of its own. */
+int init_root_seal(struct init_root *root, struct coto_err *err)
+{
+    return coto_up("mount_namespace") ? coto_mount_seal(root->fd, RO, err) : 0;
 }
 
 int init_root_mounts(struct init_root *root, struct coto_err *err)
@@ -247,23 +295,6 @@ int init_root_mounts(struct init_root *root, struct coto_err *err)
 
 /* ---- /proc ---- */
 
-/* The first mask is a clone of an empty file that nobody may open, made read-only; the
- * others are clones of it. *from is what to clone next. */
-static int mask(const struct init_root *root, const char *path, const char **from,
-                struct coto_err *err)
-{
-    bool first = strcmp(*from, ".masked") == 0;
-
-    if (faccessat(root->fd, path, F_OK, 0))
-        return 0; /* this kernel has no such file */
-    coto_auto_fd clone = coto_mount_clone(root->fd, *from, false, err);
-    if (clone < 0 || (first && coto_mount_set(clone, RO | COTO_ATTR_NOEXEC, false, err)) ||
-        coto_mount_attach_own(clone, root->fd, path, err))
-        return -1;
-    *from = path;
-    return 0;
-}
-
 int init_root_proc(struct init_root *root, struct coto_err *err)
 {
     /* What every uid could read and no sandbox should: keys, kernel addresses,
@@ -271,25 +302,25 @@ int init_root_proc(struct init_root *root, struct coto_err *err)
      * no mask: no capability that a policy can add back reaches it. */
     static const char *const masked[] = {"proc/keys", "proc/key-users", "proc/kallsyms",
                                          "proc/interrupts"};
+    static const char mask[] = ".masked"; /* an empty file that nobody may open */
     bool whole = !coto_up("proc_private") || !coto_up("pid_namespace");
     unsigned attrs = (coto_up("proc_masks") ? RO : RW) | COTO_ATTR_NOEXEC;
-    coto_auto_fd proc = whole ? coto_mount_clone(AT_FDCWD, "/proc", true, err)
-                              : coto_mount_new("proc", NULL, attrs, err);
 
-    if (proc < 0) {
+    if (make_own_dir(root, "proc", err))
+        return -1;
+    if (whole)
+        return coto_mount_bind("/proc", "proc", err);
+    if (coto_mount_on("proc", "proc", attrs, NULL, err)) {
         coto_err_wrap(err, "private /proc");
         return coto_err_remedy(err, "inside a container, start it with an unmasked /proc (docker "
                                     "run --security-opt systempaths=unconfined)");
     }
-    if (make_dir(root, "proc", err) || coto_mount_attach_own(proc, root->fd, "proc", err))
+    if (make_own_node(root, mask, err) || fchmodat(root->fd, mask, 0, 0))
         return -1;
-    if (make_file(root, ".masked", "", err) || fchmodat(root->fd, ".masked", 0, 0))
-        return -1;
-    const char *from = ".masked";
-    for (size_t i = 0; i < sizeof masked / sizeof masked[0] && coto_up("proc_masks") && !whole; i++)
-        if (mask(root, masked[i], &from, err))
-            return coto_err_wrap(err, "mask");
-    if (unlinkat(root->fd, ".masked", 0))
+    for (size_t i = 0; i < sizeof masked / sizeof masked[0] && coto_up("proc_masks"); i++)
+        if (coto_mount_bind(mask, masked[i], err) && errno != ENOENT) /* not in every kernel */
+            return coto_err_wrap(err, "mask '/%s'", masked[i]);
+    if (unlinkat(root->fd, mask, 0))
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "remove the mask's name");
     return 0;
 }
@@ -299,19 +330,16 @@ int init_root_proc(struct init_root *root, struct coto_err *err)
 static int show_device(const struct init_root *root, const char *name, struct coto_err *err)
 {
     char host[32];
-    char inside[32];
+    struct stat st;
 
     snprintf(host, sizeof host, "/dev/%s", name);
-    snprintf(inside, sizeof inside, "dev/%s", name);
-    coto_auto_fd fd = coto_mount_clone(AT_FDCWD, host, false, err);
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) || !S_ISCHR(st.st_mode))
+    const char *inside = host + 1;
+    if (make_own_node(root, inside, err) || coto_mount_bind(host, inside, err))
+        return -1;
+    if (fstatat(root->fd, inside, &st, 0) || !S_ISCHR(st.st_mode))
         return coto_err_set(err, COTO_ERR_SYSTEM, 0, "%s is not the device it should be", host);
     /* Read-only keeps the host's node from being re-dated; devices are written all the same. */
-    if (make_file(root, inside, "", err) ||
-        coto_mount_set(fd, COTO_ATTR_RDONLY | COTO_ATTR_NOSUID | COTO_ATTR_NOEXEC, false, err))
-        return -1;
-    return coto_mount_attach_own(fd, root->fd, inside, err);
+    return coto_mount_set_at(inside, COTO_ATTR_RDONLY | COTO_ATTR_NOSUID | COTO_ATTR_NOEXEC, err);
 }
 
 int init_root_dev(struct init_root *root, struct coto_err *err)
@@ -324,15 +352,11 @@ int init_root_dev(struct init_root *root, struct coto_err *err)
                                            {"urandom", "dev/random"}, /* one generator behind both */
                                            {"pts/ptmx", "dev/ptmx"}};
     /* Terminals are counted host-wide: one sandbox must not take them all. */
-    static const struct coto_mount_option pts[] = {{"newinstance", NULL},
-                                                   {"ptmxmode", "0666"},
-                                                   {"mode", "0620"},
-                                                   {"max", "64"},
-                                                   {NULL, NULL}};
+    static const char pts[] = "newinstance,ptmxmode=0666,mode=0620,max=64";
 
     if (!coto_up("mount_namespace"))
         return 0;
-    if (make_dir(root, "dev", err))
+    if (make_own_dir(root, "dev", err))
         return -1;
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
         if (show_device(root, devices[i], err))
@@ -340,10 +364,9 @@ int init_root_dev(struct init_root *root, struct coto_err *err)
     for (size_t i = 0; i < sizeof links / sizeof links[0]; i++)
         if (symlinkat(links[i][0], root->fd, links[i][1]))
             return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '/%s'", links[i][1]);
-    coto_auto_fd fd = coto_mount_new("devpts", pts, COTO_ATTR_NOSUID | COTO_ATTR_NOEXEC, err);
-    if (fd < 0 || make_dir(root, "dev/pts", err) || make_dir(root, "dev/shm", err))
+    if (make_own_dir(root, "dev/pts", err))
         return -1;
-    return coto_mount_attach_own(fd, root->fd, "dev/pts", err);
+    return coto_mount_on("devpts", "dev/pts", COTO_ATTR_NOSUID | COTO_ATTR_NOEXEC, pts, err);
 }
 
 /* ---- workspace and /tmp ---- */
@@ -354,8 +377,8 @@ int init_root_work(struct init_root *root, struct coto_err *err)
     const char *at = setup->workdir + 1;
     unsigned attrs = RW | (setup->noexec ? COTO_ATTR_NOEXEC : 0);
 
-    if (coto_up("mount_namespace") && (attach_tmpfs(root, "tmp", setup->tmp_bytes, err) ||
-                                       attach_tmpfs(root, "dev/shm", setup->tmp_bytes, err)))
+    if (coto_up("mount_namespace") && (own_tmpfs(root, "tmp", setup->tmp_bytes, err) ||
+                                       own_tmpfs(root, "dev/shm", setup->tmp_bytes, err)))
         return -1;
     if (!setup->rootfs.source && (make_dir(root, "var", err) || make_dir(root, "run", err)))
         return -1;
@@ -385,21 +408,22 @@ static int show_etc(const struct init_root *root, const char *name, struct coto_
     struct stat st;
 
     snprintf(host, sizeof host, "/etc/%s", name);
-    ssize_t n = readlink(host, link, sizeof link - 1);
-    if (n >= 0) {
-        link[n] = '\0';
-        return symlinkat(link, root->fd, host + 1)
-                   ? coto_err_set(err, COTO_ERR_SYSTEM, errno, "make link '%s'", host)
-                   : 0;
+    const char *inside = host + 1;
+    if (fstatat(AT_FDCWD, host, &st, AT_SYMLINK_NOFOLLOW)) {
+        if (errno == ENOENT || errno == EACCES)
+            return 0;
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "look at '%s'", host);
     }
-    if (errno == ENOENT || errno == EACCES)
+    if (S_ISLNK(st.st_mode)) {
+        ssize_t n = readlinkat(AT_FDCWD, host, link, sizeof link - 1);
+        link[n < 0 ? 0 : n] = '\0';
+        if (n < 0 || symlinkat(link, root->fd, inside))
+            return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make link '%s'", host);
         return 0;
-    coto_auto_fd fd = coto_mount_clone(AT_FDCWD, host, true, err);
-    if (fd < 0 || fstat(fd, &st) || coto_mount_set(fd, RO, true, err))
-        return coto_err_wrap(err, "show '%s'", host);
-    if (S_ISDIR(st.st_mode) ? make_dir(root, host + 1, err) : make_file(root, host + 1, "", err))
+    }
+    if (S_ISDIR(st.st_mode) ? make_own_dir(root, inside, err) : make_own_node(root, inside, err))
         return -1;
-    return coto_mount_attach_own(fd, root->fd, host + 1, err);
+    return coto_mount_bind(host, inside, err);
 }
 
 static int fresh_etc(const struct init_root *root, struct coto_err *err)
@@ -413,20 +437,20 @@ static int fresh_etc(const struct init_root *root, struct coto_err *err)
              "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
              setup->user_name, (unsigned)setup->uid, (unsigned)setup->gid, setup->user_name,
              setup->workdir);
-    if (make_file(root, "etc/passwd", text, err))
+    if (write_own_file(root, "etc/passwd", text, err))
         return -1;
     snprintf(text, sizeof text, "root:x:0:\n%s:x:%u:\nnogroup:x:65534:\n", setup->user_name,
              (unsigned)setup->gid);
-    if (make_file(root, "etc/group", text, err))
+    if (write_own_file(root, "etc/group", text, err))
         return -1;
     snprintf(text, sizeof text, "127.0.0.1 localhost %s\n::1 localhost\n", setup->hostname);
-    if (make_file(root, "etc/hosts", text, err))
+    if (write_own_file(root, "etc/hosts", text, err))
         return -1;
     snprintf(text, sizeof text, "%s\n", setup->hostname);
-    if (make_file(root, "etc/hostname", text, err) ||
-        make_file(root, "etc/resolv.conf", "# no network\n", err))
+    if (write_own_file(root, "etc/hostname", text, err) ||
+        write_own_file(root, "etc/resolv.conf", "# no network\n", err))
         return -1;
-    return make_file(root, "etc/nsswitch.conf",
+    return write_own_file(root, "etc/nsswitch.conf",
                      "passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\n"
                      "protocols: files\n",
                      err);
@@ -444,7 +468,7 @@ int init_root_etc(struct init_root *root, struct coto_err *err)
 
     if (root->setup->rootfs.source || !coto_up("mount_namespace"))
         return 0; /* it brings its own */
-    if (make_dir(root, "etc", err) || make_dir(root, "etc/ssl", err) || fresh_etc(root, err))
+    if (make_own_dir(root, "etc", err) || make_own_dir(root, "etc/ssl", err) || fresh_etc(root, err))
         return -1;
     for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
         if (show_etc(root, shown[i], err))
@@ -462,7 +486,8 @@ int init_root_enter(struct init_root *root, struct coto_err *err)
         return 0;
     if (coto_mount_set(root->fd, COTO_ATTR_RDONLY, false, err))
         return -1;
-    if (statvfs("/", &fs) || !(fs.f_flag & ST_RDONLY))
+    /* By descriptor: the old root may still lie on top. */
+    if (fstatvfs(root->fd, &fs) || !(fs.f_flag & ST_RDONLY))
         return coto_err_set(err, COTO_ERR_WALL, 0, "root_read_only: the kernel says it is writable");
     return 0;
 }

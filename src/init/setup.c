@@ -8,6 +8,7 @@
  * the cgroup was joined; privilege goes last.
  */
 #include "init/setup.h"
+#include "init/aside.h"
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -18,7 +19,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
@@ -27,76 +27,27 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-struct net {
-    _Alignas(16) char stack[16384];
-    int fd; /* of the new namespace */
-    int error;
-    pid_t tid; /* 0 once the thread is gone */
-};
-
 struct setup {
     int stream_fd;
     struct coto_setup what;
     struct init_root root;
-    struct net net;
+    struct init_aside aside;
     struct coto_ns_set ns, host_ns;
 };
 
-/* When memory is out the kernel shall take the sandbox, not its neighbours; init
- * is the smallest process in it. Now, because /proc/self is ours only until the
- * uid changes. */
-static int step_oom(struct setup *s, struct coto_err *err)
+static int step_aside(struct setup *s, struct coto_err *err)
 {
-    (void)s;
-    if (coto_file_write_at(AT_FDCWD, "/proc/self/oom_score_adj", "1000"))
-        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "set oom_score_adj");
-    return 0;
-}
-
-/* ---- network ---- */
-
-/* The network namespace takes a third of the whole set-up, all of it in the
- * kernel and none of it in the way of mounts: a second thread makes it while this
- * one goes on, and this one joins it at the end. The thread shares everything,
- * makes only system calls and ends before privilege is dropped. */
-static int net_thread(void *arg)
-{
-    struct net *net = arg;
-
-    net->error = coto_ns_make_net(&net->fd);
-    return 0;
+    return init_aside_start(&s->aside, err);
 }
 
 static int step_network(struct setup *s, struct coto_err *err)
 {
-    int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
-                CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID;
+    coto_auto_fd fd = -1;
 
-    if (!coto_up("net_namespace"))
-        return 0;
-    s->net.fd = -1;
-    s->net.tid = 1;
-    pid_t tid = clone(net_thread, s->net.stack + sizeof s->net.stack, flags, &s->net, NULL, NULL,
-                      &s->net.tid);
-    if (tid < 0)
-        return coto_err_set(err, COTO_ERR_LIMIT, errno, "start the network thread");
-    return 0;
-}
-
-static int step_join_network(struct setup *s, struct coto_err *err)
-{
-    pid_t tid;
-
-    if (!coto_up("net_namespace"))
-        return 0;
-    /* The kernel clears tid and wakes us when the thread has ended. */
-    while ((tid = __atomic_load_n(&s->net.tid, __ATOMIC_ACQUIRE)) != 0)
-        syscall(SYS_futex, &s->net.tid, 0 /* FUTEX_WAIT */, tid, NULL, NULL, 0);
-    if (s->net.error)
-        return coto_err_set(err, COTO_ERR_WALL, s->net.error, "net_namespace");
-    if (setns(s->net.fd, CLONE_NEWNET))
+    if (init_aside_network(&s->aside, &fd, err))
+        return -1;
+    if (fd >= 0 && setns(fd, CLONE_NEWNET))
         return coto_err_set(err, COTO_ERR_WALL, errno, "net_namespace: join");
-    coto_own_close(&s->net.fd);
     return 0;
 }
 
@@ -105,12 +56,6 @@ static int step_join_network(struct setup *s, struct coto_err *err)
 static int went_away(struct coto_err *err)
 {
     return coto_err_set(err, COTO_ERR_INTERNAL, 0, "the supervisor went away");
-}
-
-static int step_private(struct setup *s, struct coto_err *err)
-{
-    (void)s;
-    return coto_mount_make_private(err);
 }
 
 #define CAPS_A_PLAN_MAY_ASK                                                                        \
@@ -126,18 +71,6 @@ static int step_bounding(struct setup *s, struct coto_err *err)
     for (unsigned bit = 0; bit < 64 && coto_up("capabilities"); bit++)
         if (!(CAPS_A_PLAN_MAY_ASK >> bit & 1) && prctl(PR_CAPBSET_DROP, bit, 0, 0, 0))
             break; /* past the last one; every program's start reads the set back */
-    return 0;
-}
-
-/* Inotify instances count for whoever made the user namespace too, and few are allowed:
- * a sandbox that takes them all leaves none to the host's root. Where /proc/sys is not
- * writable the host's own limit has to do. */
-static int step_watches(struct setup *s, struct coto_err *err)
-{
-    (void)s;
-    (void)err;
-    coto_file_write_at(AT_FDCWD, "/proc/sys/user/max_inotify_instances", "8");
-    coto_file_write_at(AT_FDCWD, "/proc/sys/user/max_inotify_watches", "8192");
     return 0;
 }
 
@@ -175,10 +108,14 @@ static int step_identity(struct setup *s, struct coto_err *err)
 
     if (coto_fd_read_exact(s->stream_fd, &go, 1))
         return went_away(err);
-    if (go == COTO_GO_IDS_AND_GROUPS && setgroups(0, NULL))
+    /* From here on /proc/self is not ours. */
+    if (init_aside_own_proc(&s->aside, err))
+        return -1;
+    /* Without the C library, which would first stop threads it does not know of. */
+    if (go == COTO_GO_IDS_AND_GROUPS && syscall(SYS_setgroups, 0, NULL))
         return coto_err_set(err, COTO_ERR_WALL, errno, "uid: drop groups");
-    if (setresgid(s->what.gid, s->what.gid, s->what.gid) ||
-        setresuid(s->what.uid, s->what.uid, s->what.uid))
+    if (syscall(SYS_setresgid, s->what.gid, s->what.gid, s->what.gid) ||
+        syscall(SYS_setresuid, s->what.uid, s->what.uid, s->what.uid))
         return coto_err_set(err, COTO_ERR_WALL, errno, "uid: become %u", s->what.uid);
     /* The change of uid cleared the parent-death signal. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -220,11 +157,24 @@ static int step_cgroup_namespace(struct setup *s, struct coto_err *err)
 ROOT_STEP(clone_host)
 ROOT_STEP(make)
 ROOT_STEP(proc)
+ROOT_STEP(etc)
+ROOT_STEP(seal)
 ROOT_STEP(dev)
 ROOT_STEP(work)
-ROOT_STEP(etc)
 ROOT_STEP(mounts)
-ROOT_STEP(enter)
+
+static int step_enter(struct setup *s, struct coto_err *err)
+{
+    if (init_root_enter(&s->root, err))
+        return -1;
+    init_aside_old_root(&s->aside);
+    return 0;
+}
+
+static int step_join(struct setup *s, struct coto_err *err)
+{
+    return init_aside_join(&s->aside, err);
+}
 
 static int step_names(struct setup *s, struct coto_err *err)
 {
@@ -264,27 +214,26 @@ static const struct {
     const char *name;
     int (*run)(struct setup *, struct coto_err *);
 } steps[] = {
-    {"start making the network namespace", step_network},
-    {"first in line when memory is out", step_oom},
-    {"private mounts", step_private},
+    {"start a thread for the network namespace", step_aside},
     {"drop capabilities no plan can ask for", step_bounding},
-    {"few inotify instances", step_watches},
     {"wait for the plan", step_read_setup},
     {"clone host directories", step_clone_host},
     {"wait for the id maps, become the sandbox's uid", step_identity},
     {"root file system", step_make},
     {"/proc", step_proc},
+    {"/etc", step_etc},
+    {"read-only so far", step_seal},
     {"/dev", step_dev},
     {"workspace and /tmp", step_work},
-    {"/etc", step_etc},
     {"policy's mounts", step_mounts},
-    {"join the network namespace", step_join_network},
+    {"join the network namespace", step_network},
     {"pivot_root", step_enter},
     {"host name", step_names},
     {"join the cgroup", step_cgroup},
     {"cgroup namespace", step_cgroup_namespace},
     {"compare namespaces with the host's", step_check_namespaces},
     {"drop privilege", step_privilege},
+    {"the old root is gone", step_join},
 };
 
 static void report_step(int fd, const char *name, int64_t us)
@@ -298,7 +247,7 @@ static void report_step(int fd, const char *name, int64_t us)
     coto_fd_write_all(fd, buf.data, buf.len);
 }
 
-int init_setup(int stream_fd, int *ret_work_fd, struct coto_ns_set *ret_ns, struct coto_err *err)
+int init_setup(int stream_fd, struct init_built *ret_built, struct coto_err *err)
 {
     static struct setup s;
 
@@ -315,8 +264,7 @@ int init_setup(int stream_fd, int *ret_work_fd, struct coto_ns_set *ret_ns, stru
         before = now;
     }
     coto_own_close(&s.root.fd);
+    *ret_built = (struct init_built){s.root.work_fd, s.ns, s.what.ignored};
     coto_setup_fini(&s.what);
-    *ret_work_fd = s.root.work_fd;
-    *ret_ns = s.ns;
     return 0;
 }

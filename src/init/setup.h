@@ -6,9 +6,14 @@
 #include "kernel/ns.h"
 #include "wire/setup.h"
 
-/* The whole of it. On success *ret_work_fd is the workspace's writable handle and
- * *ret_ns the namespaces this process is in, none of them the host's. */
-int init_setup(int stream_fd, int *ret_work_fd, struct coto_ns_set *ret_ns, struct coto_err *err);
+struct init_built {
+    int work_fd;           /* the workspace, writable */
+    struct coto_ns_set ns; /* this process is in these, none of them the host's */
+    uint64_t ignored;      /* signals it inherited as ignored */
+};
+
+/* The whole of it. */
+int init_setup(int stream_fd, struct init_built *ret_built, struct coto_err *err);
 
 /* rootfs.c: the file system. */
 #define INIT_ROOT_TOP 48
@@ -32,4 +37,5 @@ int init_root_proc(struct init_root *root, struct coto_err *err);
 int init_root_dev(struct init_root *root, struct coto_err *err);
 int init_root_work(struct init_root *root, struct coto_err *err);
 int init_root_etc(struct init_root *root, struct coto_err *err);
+int init_root_seal(struct init_root *root, struct coto_err *err);
 int init_root_enter(struct init_root *root, struct coto_err *err);

@@ -34,7 +34,8 @@ struct exec_spec {
     struct coto_strv argv, env, writable, full_paths;
     char *cwd;
     uint64_t uid, gid, caps;
-    bool has_uid, frames, noexec, kill_on_exit, bye_on_exit;
+    bool has_uid, frames, noexec, own_dev, kill_on_exit, bye_on_exit;
+    uint64_t ignored; /* signals the caller may have left ignored, bit 0 is signal 1 */
     uint64_t umask_bits, timeout_ms, landlock_abi;
     struct {
         int resource;
@@ -177,13 +178,14 @@ static int parse_spec(const struct coto_frame *frame, struct exec_spec *spec, st
 
 /* Ignored signals survive execve. By hand, because C libraries keep signals 32 to 34 for
  * themselves and refuse to touch them. */
-static void reset_signals(void)
+static void reset_signals(uint64_t ignored)
 {
     static const unsigned long all_default[4]; /* struct sigaction of the kernel */
     sigset_t none;
 
     for (int i = 1; i <= 64; i++)
-        syscall(SYS_rt_sigaction, i, all_default, NULL, 8);
+        if (ignored >> (i - 1) & 1)
+            syscall(SYS_rt_sigaction, i, all_default, NULL, 8);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -266,7 +268,7 @@ static int raise_walls(const struct exec_spec *spec, struct child_report *report
     if (coto_up("session"))
         setsid();
     if (coto_up("signals"))
-        reset_signals();
+        reset_signals(spec->ignored);
     umask((mode_t)spec->umask_bits);
     if (apply_limits(spec, err) || become_user(spec, err))
         return -1;
@@ -282,9 +284,10 @@ static int raise_walls(const struct exec_spec *spec, struct child_report *report
         return coto_err_set(err, COTO_ERR_WALL, errno, "close inherited descriptors");
     report->fds_closed = 1;
     int abi = 0;
-    if (coto_up("landlock") && spec->landlock_abi &&
-        coto_landlock_apply((int)spec->landlock_abi, (const char *const *)spec->writable.items,
-                            spec->noexec, &abi, err))
+    const struct coto_landlock_ask ask = {(int)spec->landlock_abi,
+                                          (const char *const *)spec->writable.items, spec->noexec,
+                                          spec->own_dev};
+    if (coto_up("landlock") && spec->landlock_abi && coto_landlock_apply(&ask, &abi, err))
         return -1;
     report->landlock = (uint64_t)abi;
     read_back(spec, report);
@@ -446,7 +449,8 @@ static int start(struct init *init, struct exec_spec *spec, struct init_proc *pr
 
 int init_spawn(struct init *init, const struct coto_frame *frame, struct coto_err *err)
 {
-    struct exec_spec spec = {0};
+    struct exec_spec spec = {.own_dev = init->is_built,
+                             .ignored = init->ignored | (uint64_t)1 << (SIGPIPE - 1)};
     struct init_proc *proc = frame->proc ? free_slot(init, frame->proc) : NULL;
     int failed = parse_spec(frame, &spec, err);
 

@@ -89,7 +89,7 @@ struct walk {
 struct apply {
     int ruleset_fd;
     uint64_t handled;
-    bool noexec;
+    const struct coto_landlock_ask *ask;
     struct walk *walk;
 };
 
@@ -134,7 +134,7 @@ static int grant_path(const struct apply *apply, const char *path, uint64_t righ
                       struct coto_err *err)
 {
     struct stat st;
-    coto_auto_fd fd = open(path, O_PATH | O_CLOEXEC);
+    coto_auto_fd fd = openat(AT_FDCWD, path, O_PATH | O_CLOEXEC);
 
     if (fd < 0 || fstat(fd, &st))
         return fail(err, errno, "open", path);
@@ -149,9 +149,11 @@ static int grant_devices(const struct apply *apply, struct coto_err *err)
     static const char *const devices[] = {"/dev/null",    "/dev/zero", "/dev/full", "/dev/random",
                                           "/dev/urandom", "/dev/tty",  "/dev/ptmx", "/dev/pts"};
 
+    if (apply->ask->own_dev)
+        return grant_path(apply, "/dev", FS_DEVICE, err);
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++) {
         struct stat st;
-        coto_auto_fd fd = open(devices[i], O_PATH | O_CLOEXEC);
+        coto_auto_fd fd = openat(AT_FDCWD, devices[i], O_PATH | O_CLOEXEC);
         if (fd < 0 || fstat(fd, &st))
             continue;
         /* A plain file or directory of that name is not a device. */
@@ -223,13 +225,13 @@ static int open_parent(const char *path, int fd, mode_t mode)
     }
     memcpy(parent, path, len);
     parent[len] = '\0';
-    return open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return openat(AT_FDCWD, parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
 static int note_tree(struct walk *walk, const char *path, struct coto_err *err)
 {
     struct stat st, link;
-    coto_auto_fd fd = open(path, O_PATH | O_CLOEXEC);
+    coto_auto_fd fd = openat(AT_FDCWD, path, O_PATH | O_CLOEXEC);
 
     if (fd < 0 || fstat(fd, &st) || lstat(path, &link))
         return fail(err, errno, "open", path);
@@ -295,13 +297,13 @@ static int grant_execute(const struct apply *apply, int dir, int depth)
     }
 }
 
-static int grant_execute_beside(const struct apply *apply, const char *const *writable,
-                                struct coto_err *err)
+static int grant_execute_beside(const struct apply *apply, struct coto_err *err)
 {
+    const char *const *writable = apply->ask->writable;
     struct walk *walk = apply->walk;
     struct stat st;
 
-    coto_auto_fd root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    coto_auto_fd root = openat(AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0 || fstat(root, &st))
         return fail(err, errno, "open", "/");
     walk->root = (struct identity){st.st_dev, st.st_ino};
@@ -317,13 +319,14 @@ static int grant_execute_beside(const struct apply *apply, const char *const *wr
 
 /* ---- all together ------------------------------------------------------- */
 
-static int add_rules(const struct apply *apply, const char *const *writable, struct coto_err *err)
+static int add_rules(const struct apply *apply, struct coto_err *err)
 {
-    uint64_t execute = apply->noexec ? 0 : FS_EXECUTE;
+    const char *const *writable = apply->ask->writable;
+    uint64_t execute = apply->ask->noexec ? 0 : FS_EXECUTE;
 
     if (grant_path(apply, "/", FS_READ | execute, err))
         return -1;
-    if (apply->noexec && grant_execute_beside(apply, writable, err))
+    if (apply->ask->noexec && grant_execute_beside(apply, err))
         return -1;
     for (size_t i = 0; writable && writable[i]; i++)
         if (grant_path(apply, writable[i], FS_READ | FS_WRITE | execute, err))
@@ -331,17 +334,16 @@ static int add_rules(const struct apply *apply, const char *const *writable, str
     return grant_devices(apply, err);
 }
 
-int coto_landlock_apply(int abi_max, const char *const *writable, bool noexec, int *ret_abi,
-                        struct coto_err *err)
+int coto_landlock_apply(const struct coto_landlock_ask *ask, int *ret_abi, struct coto_err *err)
 {
-    struct walk walk = {.tree_count = 0};
+    struct walk walk; /* large, and used for noexec only: not cleared as a whole */
     struct ruleset_attr attr = {0};
     int abi = coto_landlock_abi();
 
     if (abi > ABI_KNOWN)
         abi = ABI_KNOWN;
-    if (abi > abi_max)
-        abi = abi_max;
+    if (abi > ask->abi_max)
+        abi = ask->abi_max;
     if (abi < 1) {
         coto_err_set(err, COTO_ERR_WALL, 0, "landlock: this kernel does not offer it");
         return coto_err_remedy(err, "use Linux 5.13 or newer with CONFIG_SECURITY_LANDLOCK, and "
@@ -352,8 +354,9 @@ int coto_landlock_apply(int abi_max, const char *const *writable, bool noexec, i
     coto_auto_fd ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0U);
     if (ruleset < 0)
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "landlock: create rule set");
-    struct apply apply = {ruleset, attr.handled_fs, noexec, &walk};
-    if (add_rules(&apply, writable, err))
+    struct apply apply = {ruleset, attr.handled_fs, ask, &walk};
+    walk.tree_count = walk.parent_count = 0;
+    if (add_rules(&apply, err))
         return -1;
     if (syscall(SYS_landlock_restrict_self, ruleset, 0U)) {
         coto_err_set(err, COTO_ERR_SYSTEM, errno, "landlock: restrict");

@@ -11,11 +11,16 @@
 /* ABI version of this kernel, 0 when Landlock is absent or off. */
 int coto_landlock_abi(void);
 
+struct coto_landlock_ask {
+    int abi_max;
+    const char *const *writable; /* trees; NULL-terminated */
+    bool noexec;                 /* nothing in them may be executed */
+    bool own_dev;                /* /dev holds only what was put there for the sandbox */
+};
+
 /* Restricts the calling thread: everything below "/" may be read and executed,
- * only the trees in writable (NULL-terminated) may be written, created in or
- * removed from; with noexec nothing in them may be executed. TCP bind and
- * connect stay possible (the network namespace is the wall there); abstract
- * UNIX sockets and signals are scoped where the ABI can. Needs no_new_privs.
- * *ret_abi: the ABI that was applied. */
-int coto_landlock_apply(int abi_max, const char *const *writable, bool noexec, int *ret_abi,
-                        struct coto_err *err);
+ * only the writable trees may be written, created in or removed from, and the usual
+ * devices may be used. TCP bind and connect stay possible (the network namespace is
+ * the wall there); abstract UNIX sockets and signals are scoped where the ABI can.
+ * Needs no_new_privs. *ret_abi: the ABI that was applied. */
+int coto_landlock_apply(const struct coto_landlock_ask *ask, int *ret_abi, struct coto_err *err);

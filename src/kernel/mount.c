@@ -1,6 +1,7 @@
 #include "kernel/mount.h"
 
 #include "base/fd.h"
+#include "base/rawcall.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -78,6 +79,26 @@ int coto_mount_set(int mount_fd, unsigned attrs, bool recursive, struct coto_err
     return 0;
 }
 
+int coto_mount_set_at(const char *path, unsigned attrs, struct coto_err *err)
+{
+    struct k_mount_attr attr = {.attr_set = attrs};
+
+    if (syscall(SYS_mount_setattr, AT_FDCWD, path, 0, &attr, sizeof attr))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "set mount flags of '/%s'", path);
+    return 0;
+}
+
+int coto_mount_seal(int root_fd, unsigned attrs, struct coto_err *err)
+{
+    struct k_mount_attr all = {.attr_set = attrs, .propagation = MS_PRIVATE};
+    struct k_mount_attr first = {.attr_clr = COTO_ATTR_RDONLY};
+
+    if (syscall(SYS_mount_setattr, root_fd, "", AT_EMPTY_PATH | K_AT_RECURSIVE, &all, sizeof all) ||
+        syscall(SYS_mount_setattr, root_fd, "", AT_EMPTY_PATH, &first, sizeof first))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make mounts read-only");
+    return 0;
+}
+
 int coto_mount_attach(int mount_fd, int dirfd, const char *path, struct coto_err *err)
 {
     coto_auto_fd target = *path ? coto_path_open_beneath(dirfd, path, O_PATH | O_NOFOLLOW, 0) : -1;
@@ -97,10 +118,23 @@ int coto_mount_attach_own(int mount_fd, int dirfd, const char *path, struct coto
     return 0;
 }
 
-int coto_mount_make_private(struct coto_err *err)
+int coto_mount_on(const char *type, const char *path, unsigned attrs, const char *options,
+                  struct coto_err *err)
 {
-    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
-        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make mounts private");
+    unsigned long flags = (attrs & COTO_ATTR_RDONLY ? MS_RDONLY : 0) |
+                          (attrs & COTO_ATTR_NOSUID ? MS_NOSUID : 0) |
+                          (attrs & COTO_ATTR_NODEV ? MS_NODEV : 0) |
+                          (attrs & COTO_ATTR_NOEXEC ? MS_NOEXEC : 0);
+
+    if (mount(type, path, type, flags, options))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "mount %s on '/%s'", type, path);
+    return 0;
+}
+
+int coto_mount_bind(const char *source, const char *path, struct coto_err *err)
+{
+    if (mount(source, path, NULL, MS_BIND | MS_REC, NULL))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "show '%s'", source);
     return 0;
 }
 
@@ -114,7 +148,14 @@ int coto_mount_pivot(int root_fd, struct coto_err *err)
         return coto_err_remedy(err, "if this host runs from an initramfs, switch_root to a real "
                                     "root file system (or a tmpfs) first");
     }
-    if (umount2(".", MNT_DETACH) || chdir("/"))
-        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "detach the old root");
     return 0;
+}
+
+int coto_mount_drop_old(void)
+{
+    long failed = coto_raw_call(SYS_umount2, (long)(intptr_t)".", MNT_DETACH, 0, 0);
+
+    if (!failed)
+        failed = coto_raw_call(SYS_chdir, (long)(intptr_t)"/", 0, 0, 0);
+    return (int)-failed;
 }

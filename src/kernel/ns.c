@@ -1,6 +1,6 @@
 #include "kernel/ns.h"
 
-#include "base/sanitize.h"
+#include "base/rawcall.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,11 +21,6 @@
 #endif
 #ifndef SYS_pidfd_send_signal
 #define SYS_pidfd_send_signal 424
-#endif
-#if defined __x86_64__ && !COTO_ASAN
-#define CAN_BORROW 1
-#else
-#define CAN_BORROW 0
 #endif
 #define K_CLONE_PIDFD 0x1000ULL
 #define K_CLONE_INTO_CGROUP 0x200000000ULL
@@ -66,24 +61,7 @@ pid_t coto_ns_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd)
     return pid;
 }
 
-/* A system call without a frame of its own and without errno: the result, or a
- * negative errno. */
-static inline __attribute__((always_inline)) long raw_call(long number, long a, long b, long c)
-{
-#if CAN_BORROW
-    long result;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c)
-                     : "rcx", "r11", "memory");
-    return result;
-#else
-    long result = syscall(number, a, b, c, 0);
-    return result < 0 ? -errno : result;
-#endif
-}
-
-#if CAN_BORROW
+#if COTO_CAN_BORROW
 /* clone3 onto a stack of its own: the child calls child(arg) there and exits with what
  * that returns. Registers survive the call, so nothing has to be put on the stack. */
 static long clone_onto(struct k_clone_args *args, int (*child)(void *), void *arg)
@@ -114,7 +92,7 @@ static long clone_onto(struct k_clone_args *args, int (*child)(void *), void *ar
 pid_t coto_ns_spawn(uint64_t flags, int cgroup_fd, const struct coto_ns_child *child,
                     int *ret_pidfd)
 {
-#if CAN_BORROW
+#if COTO_CAN_BORROW
     int pidfd = -1;
     struct k_clone_args args = clone_args(flags | CLONE_VM, cgroup_fd, &pidfd);
     args.stack = (uint64_t)(uintptr_t)child->stack;
@@ -138,7 +116,7 @@ pid_t coto_ns_spawn(uint64_t flags, int cgroup_fd, const struct coto_ns_child *c
 
 void coto_ns_read(struct coto_ns_set *ret_set)
 {
-    int dir = open("/proc/self/ns", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int dir = openat(AT_FDCWD, "/proc/self/ns", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
     for (int i = 0; i < COTO_NS_COUNT; i++) {
         struct stat st;
@@ -151,19 +129,19 @@ void coto_ns_read(struct coto_ns_set *ret_set)
 int coto_ns_make_net(int *ret_fd)
 {
     struct ifreq req = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
-    long result = raw_call(SYS_unshare, CLONE_NEWNET, 0, 0);
+    long result = coto_raw_call(SYS_unshare, CLONE_NEWNET, 0, 0, 0);
 
     if (result < 0)
         return (int)-result;
-    long sock = raw_call(SYS_socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    long sock = coto_raw_call(SYS_socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0, 0);
     if (sock < 0)
         return (int)-sock;
-    result = raw_call(SYS_ioctl, sock, SIOCSIFFLAGS, (long)(intptr_t)&req);
-    raw_call(SYS_close, sock, 0, 0);
+    result = coto_raw_call(SYS_ioctl, sock, SIOCSIFFLAGS, (long)(intptr_t)&req, 0);
+    coto_raw_call(SYS_close, sock, 0, 0, 0);
     if (result < 0)
         return (int)-result;
-    result = raw_call(SYS_openat, AT_FDCWD, (long)(intptr_t)"/proc/thread-self/ns/net",
-                      O_RDONLY | O_CLOEXEC);
+    result = coto_raw_call(SYS_openat, AT_FDCWD, (long)(intptr_t)"/proc/thread-self/ns/net",
+                      O_RDONLY | O_CLOEXEC, 0);
     if (result < 0)
         return (int)-result;
     *ret_fd = (int)result;

@@ -87,7 +87,8 @@ enum coto_frame_type {
     X(S_USER, 96) X(S_HOST, 97) X(S_DISK, 98) X(S_TMP, 99) X(S_INODES, 100)                        \
     X(S_OUTPUT_ONLY, 101) X(S_VERBOSE, 102) X(S_GIVEN, 103) X(S_ROOTFS, 104) X(S_MOUNT, 105)       \
     X(S_SOURCE, 106) X(S_TARGET, 107) X(S_DEV, 108) X(S_INO, 109) X(S_MODE, 110)                   \
-    X(S_WRITABLE, 111) X(S_TMPFS, 112) X(S_TMPFS_SIZE, 113) X(S_NAMESPACE, 114)
+    X(S_WRITABLE, 111) X(S_TMPFS, 112) X(S_TMPFS_SIZE, 113) X(S_NAMESPACE, 114)        \
+    X(S_IGNORED, 115)
 
 enum coto_tag {
 #define X(id, number) COTO_TAG_##id = number,

@@ -20,6 +20,7 @@ void coto_setup_encode(const struct coto_setup *setup, struct coto_buf *out)
     coto_frame_add_num(out, COTO_TAG_UID, setup->uid);
     coto_frame_add_num(out, COTO_TAG_GID, setup->gid);
     coto_frame_add_num(out, COTO_TAG_CAPS, setup->caps);
+    coto_frame_add_num(out, COTO_TAG_S_IGNORED, setup->ignored);
     coto_frame_add_text(out, COTO_TAG_S_USER, setup->user_name);
     coto_frame_add_text(out, COTO_TAG_S_HOST, setup->hostname);
     coto_frame_add_text(out, COTO_TAG_CWD, setup->workdir);
@@ -124,6 +125,9 @@ static int take_scalar(struct coto_setup *setup, const struct coto_field *field)
         break;
     case COTO_TAG_CAPS:
         setup->caps = num;
+        break;
+    case COTO_TAG_S_IGNORED:
+        setup->ignored = num;
         break;
     case COTO_TAG_S_DISK:
         setup->disk_bytes = (int64_t)num;

@@ -41,6 +41,7 @@ struct coto_setup_tmpfs {
 struct coto_setup {
     uint32_t uid, gid;
     uint64_t caps;
+    uint64_t ignored; /* signals the supervisor's caller left ignored; bit 0 is signal 1 */
     char *user_name, *hostname, *workdir;
     int64_t disk_bytes, tmp_bytes, inodes;
     bool noexec, writable_output_only, verbose;

@@ -92,7 +92,8 @@ static int apply(int abi_max, bool noexec)
 
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         return -1;
-    if (coto_landlock_apply(abi_max, writable, noexec, &abi, &err)) {
+    struct coto_landlock_ask ask = {abi_max, writable, noexec, false};
+    if (coto_landlock_apply(&ask, &abi, &err)) {
         fprintf(stderr, "%s\n", err.text);
         return -1;
     }
@@ -322,7 +323,8 @@ static int body_needs_no_new_privs(void)
 
     if (geteuid() == 0 && setresuid(12345, 12345, 12345))
         return 1;
-    if (coto_landlock_apply(7, writable, false, &abi, &err) != -1 || abi != -5)
+    const struct coto_landlock_ask ask = {7, writable, false, false};
+    if (coto_landlock_apply(&ask, &abi, &err) != -1 || abi != -5)
         return 2;
     return err.kind == COTO_ERR_SYSTEM && err.sys_errno == EPERM && err.remedy[0] ? 0 : 3;
 }
@@ -334,11 +336,13 @@ static void test_errors(void **state)
     int abi = -5;
     (void)state;
 
-    assert_int_equal(coto_landlock_apply(0, writable, false, &abi, &err), -1);
+    const struct coto_landlock_ask none = {0, writable, false, false};
+    assert_int_equal(coto_landlock_apply(&none, &abi, &err), -1);
     assert_int_equal(err.kind, COTO_ERR_WALL);
     assert_true(err.remedy[0]);
     for (int noexec = 0; noexec < 2; noexec++) {
-        assert_int_equal(coto_landlock_apply(7, missing, noexec, &abi, &err), -1);
+        const struct coto_landlock_ask gone = {7, missing, noexec, false};
+        assert_int_equal(coto_landlock_apply(&gone, &abi, &err), -1);
         assert_non_null(strstr(err.text, "/nonexistent/place"));
         assert_int_equal(err.sys_errno, ENOENT);
     }

@@ -212,6 +212,24 @@ static void fill_path(const struct coto_plan_path *from, struct coto_setup_path 
                                    .writable = from->writable};
 }
 
+/* Init inherits them, and a program must not. It is told, because it would have to ask the
+ * kernel about each of them while everybody waits for it. */
+static uint64_t ignored_signals(void)
+{
+    struct { /* the kernel's struct sigaction: C libraries hide signals 32 to 34 */
+        void (*handler)(int);
+        unsigned long flags;
+        void (*restorer)(void);
+        uint64_t mask;
+    } action;
+    uint64_t ignored = 0;
+
+    for (int i = 1; i <= 64; i++)
+        if (syscall(SYS_rt_sigaction, i, NULL, &action, 8) || action.handler == SIG_IGN)
+            ignored |= (uint64_t)1 << (i - 1);
+    return ignored;
+}
+
 static int fill_setup(const struct native *n, bool verbose, struct coto_setup *setup,
                       struct coto_err *err)
 {
@@ -222,6 +240,7 @@ static int fill_setup(const struct native *n, bool verbose, struct coto_setup *s
     *setup = (struct coto_setup){.uid = plan->uid,
                                  .gid = plan->gid,
                                  .caps = plan->caps,
+                                 .ignored = ignored_signals(),
                                  .user_name = plan->user_name,
                                  .hostname = plan->hostname,
                                  .workdir = plan->workdir,
