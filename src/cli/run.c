@@ -139,8 +139,9 @@ static int run_planned(struct run *run)
     run->signal_fd = coto_cli_catch_signals();
     if (execute(run, &err))
         return coto_cli_fail_as(run->json, &err);
-    const struct coto_result *result = &run->job.result;
+    struct coto_result *result = &run->job.result;
     int status = coto_cli_signal_status(run->signal_fd, result, result->exit_status);
+    result->exit_status = status; /* what the result says is what we end with */
     if (run->json) {
         int failed = print_json(run);
         status = failed ? failed : status;
