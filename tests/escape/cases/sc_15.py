@@ -1,0 +1,92 @@
+"""SC-15: a branch of the filter that no test has taken may lead anywhere."""
+import errno
+import itertools
+
+from cli.helpers import WAITER
+from escape.harness import escaped
+from escape.lib_calls import answers, published_hash, row
+from escape.lib_filter import ALLOW, ARCH, ERRNO, KILL, NUMBER, TIERS, X86_64, Walk, arguments, compiled, installed
+
+TITLE = "every branch of the filter"
+TRIED = "an input for every path through the filter of each tier, with and without noexec, made as a real call inside"
+WALLS = ["seccomp"]
+LIE = ERRNO  # errno 0: sync(2), which without a filter would make the host wait
+
+
+def name_of(words):
+    """One name per input; the architecture decides how the call is made."""
+    abi = 64 if words.get(ARCH, X86_64) == X86_64 else 32
+    values = [words.get(NUMBER, 0), *arguments(words)]
+    return "_".join(f"{value:x}" for value in [abi, *values]), abi, values
+
+
+def rows_of(walk):
+    """input's name -> (row, verdict); paths that differ in nothing a call can show share one."""
+    found = {}
+    for _, words, verdict in walk.paths:
+        name, abi, values = name_of(words)
+        assert found.get(name, (None, verdict))[1] == verdict, f"two verdicts for {name}"
+        found[name] = (row(name, *values, abi=abi), verdict)
+    return found
+
+
+def wrong_answers(found, free, verdicts):
+    for name, verdict in verdicts.items():
+        if verdict == ALLOW:
+            wanted = {free.get(name, "ok")}
+        elif verdict == KILL:
+            wanted = {"SIGSYS", "SIGSEGV"} if name.startswith("20_") else {"SIGSYS"}
+        else:
+            assert verdict & 0xffff0000 == ERRNO, f"unknown verdict {verdict:#x}"
+            code = verdict & 0xffff
+            wanted = {"EOPNOTSUPP" if code == errno.EOPNOTSUPP else errno.errorcode[code]} if code else {"ok"}
+        if found[name] not in wanted:
+            yield f"{name}: {found[name]}, not {wanted}"
+
+
+def is_in_force(box, flags, program):
+    """The filter of a running program, where the caller may read it back."""
+    with box.running(WAITER, flags=flags) as it:
+        in_force = installed(it.program())
+    if in_force is not None and in_force != program:
+        escaped("ESCAPE", f"{' '.join(flags)}: the kernel runs another filter than the compiler made")
+    return in_force is not None
+
+
+def walked(box, tier, noexec):
+    """The walk through one program, its inputs, and the flags that put it in force."""
+    hashed, program = compiled(tier, noexec)
+    flags = ["--seccomp", tier, *(["--noexec"] if noexec else [])]
+    done = box.run(["true"], flags=flags)
+    assert done.json["seccomp_filter_hash"] == hashed, "the product's filter is not this tree's"
+    assert noexec or hashed == published_hash(tier), f"docs/SYSCALLS.md has another hash for {tier}"
+    walk = Walk(program)
+    dead = walk.branches() - walk.covered()
+    assert not dead, f"{tier}: no input takes {sorted(dead)[:9]}"
+    return walk, rows_of(walk), flags
+
+
+def attack(box):
+    paths = branches = 0
+    read_back = []
+    for tier, noexec in itertools.product(TIERS, (False, True)):
+        walk, rows, flags = walked(box, tier, noexec)
+        found = answers(box, [line for line, _ in rows.values()], flags=flags)
+        free = answers(box, [line for line, verdict in rows.values() if verdict == ALLOW], without=["seccomp"])
+        wrong = list(wrong_answers(found, free, {name: verdict for name, (_, verdict) in rows.items()}))
+        if wrong:
+            escaped("ESCAPE", f"{' '.join(flags)}: {len(wrong)} answers differ: {'; '.join(wrong[:5])}")
+        paths, branches = paths + len(rows), branches + len(walk.branches())
+        read_back.append(is_in_force(box, flags, walk.program))
+    told = "all 6 filters read back from the kernel, " if all(read_back) else ""
+    return f"{told}{branches} branches, none dead, {paths} calls answered as compiled"
+
+
+def control(box):
+    """Without the filter the same calls are answered otherwise: the walk can tell."""
+    _, rows, _ = walked(box, "default", False)
+    refused = {name: line for name, (line, verdict) in rows.items() if verdict not in (ALLOW, LIE)}
+    free = answers(box, list(refused.values()), without=["seccomp", "capabilities"])
+    wrong = list(wrong_answers(free, {}, {name: rows[name][1] for name in refused}))
+    assert len(wrong) > 60, wrong
+    return f"{len(wrong)} of {len(refused)} refused inputs reach the kernel"
