@@ -49,6 +49,14 @@ bool coto_plan_is_below(const char *path, const char *dir);
 /* Whether a mount, tmpfs or the workspace may stand at this normalised path. */
 int coto_plan_check_target(const char *what, const char *path, struct coto_err *err);
 
+/* Looks along a relative path without following a link: the first component that is
+ * a link or missing ends it; *ret_len is how far that was. -1 and errno on failure. */
+enum { COTO_WALK_CLEAR, COTO_WALK_MISSING, COTO_WALK_LINK };
+int coto_plan_walk(int dirfd, const char *path, size_t *ret_len);
+/* Sorts the mounts so that inner ones come later, and keeps programs from moving
+ * what lies between two of them (plan_nested.c). */
+int coto_plan_nest_mounts(struct coto_plan *plan, struct coto_err *err);
+
 /* Host places that are never shown (plan_forbidden.c). */
 struct coto_plan_shown {
     const char *what;  /* "--mount" */

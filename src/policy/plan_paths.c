@@ -382,23 +382,20 @@ static int add_all_tmpfs(const struct coto_policy *policy, struct coto_plan *pla
 
 /* ---- rootfs ---- */
 
-/* Our mounts go to these names below the rootfs; as links they would send us
- * elsewhere (CVE-2026-41579, CVE-2026-47766, CVE-2026-87766). */
+/* Our mounts go to these names below the rootfs; as links they, or a directory on the
+ * way, would send us elsewhere (CVE-2026-41579, CVE-2026-47766, CVE-2026-87766). */
 static int check_no_link(const struct coto_plan *plan, const char *target, struct coto_err *err)
 {
-    char name[NAME_MAX + 1];
-    size_t n = strcspn(target + 1, "/");
-    struct stat st;
+    size_t len = 0;
 
-    memcpy(name, target + 1, n);
-    name[n] = '\0';
-    if (fstatat(plan->rootfs.fd, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISLNK(st.st_mode))
+    if (coto_plan_walk(plan->rootfs.fd, target + 1, &len) != COTO_WALK_LINK)
         return 0;
     coto_err_set(err, COTO_ERR_FORBIDDEN, 0,
-                 "--rootfs: '%s' is refused: its '%s' is a symbolic link, which would lead a mount "
+                 "--rootfs: '%s' is refused: its '%.*s' is a symbolic link, which would lead a mount "
                  "astray",
-                 plan->rootfs.source, name);
-    return coto_err_remedy(err, "make '%s' a directory in the root file system", name);
+                 plan->rootfs.source, (int)len, target + 1);
+    return coto_err_remedy(err, "make '%.*s' a directory in the root file system", (int)len,
+                           target + 1);
 }
 
 static int check_rootfs_links(const struct coto_plan *plan, struct coto_err *err)
@@ -462,7 +459,7 @@ int coto_plan_add_paths(const struct coto_policy *policy, struct coto_plan *plan
         return coto_err_remedy(err, "use --isolation process, or bring files in with --copy");
     }
     if (add_all_tmpfs(policy, plan, err) || add_mounts(policy, plan, err) ||
-        add_rootfs(policy, plan, err))
+        add_rootfs(policy, plan, err) || coto_plan_nest_mounts(plan, err))
         return -1;
     return add_copies(policy, plan, err);
 }

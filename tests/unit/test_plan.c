@@ -621,6 +621,89 @@ static void test_mount_targets(void **state)
     assert_refused(room, &run_true, COTO_ERR_INPUT, "none': No such file");
 }
 
+static void assert_mount(const struct room *room, size_t i, const char *target, bool writable)
+{
+    const struct coto_plan_path *mount = &room->plan.mounts[i];
+    struct stat st;
+
+    assert_true(i < room->plan.mount_count);
+    assert_string_equal(mount->target, target);
+    assert_int_equal(mount->writable, writable);
+    assert_int_equal(fstat(mount->fd, &st), 0);
+    assert_true(st.st_dev == mount->dev && st.st_ino == mount->ino && st.st_mode == mount->mode);
+}
+
+/* Whatever the order they were given in: what lies inside another is mounted after it, and
+ * the directories between the two cannot be moved. */
+static void test_mounts_in_mounts(void **state)
+{
+    struct room *room = *state;
+
+    mkdir(in_room(room, "p"), 0755);
+    mkdir(in_room(room, "p/sub"), 0755);
+    mkdir(in_room(room, "p/sub/deep"), 0755);
+    add_item(room, COTO_OPT_MOUNT, "%s/p:/p/sub/deep/a", room->path);
+    add_item(room, COTO_OPT_MOUNT, "%s/p:/p/sub/deep/b", room->path);
+    add_item(room, COTO_OPT_MOUNT, "%s/p:/p/.git", room->path);
+    add_item(room, COTO_OPT_MOUNT, "%s/p:/p:rw", room->path);
+    assert_made(room, &run_true);
+    assert_int_equal(room->plan.mount_count, 6);
+    assert_mount(room, 0, "/p", true);
+    assert_mount(room, 1, "/p/.git", false);
+    assert_mount(room, 2, "/p/sub", true);
+    assert_mount(room, 3, "/p/sub/deep", true);
+    assert_mount(room, 4, "/p/sub/deep/a", false);
+    assert_mount(room, 5, "/p/sub/deep/b", false);
+    assert_string_equal(room->plan.mounts[3].source, in_room(room, "p/sub/deep"));
+}
+
+/* In a mount that cannot be written nothing can be moved either. */
+static void test_mounts_in_read_only_mounts(void **state)
+{
+    struct room *room = *state;
+
+    mkdir(in_room(room, "p"), 0755);
+    mkdir(in_room(room, "p/sub"), 0755);
+    add_item(room, COTO_OPT_MOUNT, "%s/p:/p/sub/x:rw", room->path);
+    add_item(room, COTO_OPT_MOUNT, "%s/p:/p", room->path);
+    assert_made(room, &run_true);
+    assert_int_equal(room->plan.mount_count, 2);
+    assert_mount(room, 0, "/p", false);
+    assert_mount(room, 1, "/p/sub/x", true);
+}
+
+static void test_mounts_in_mounts_refused(void **state)
+{
+    static const struct {
+        const char *target;
+        int kind;
+        const char *text;
+    } rows[] = {
+        {"/p/link/x", COTO_ERR_FORBIDDEN, "'/p/link' is a symbolic link in"},
+        {"/p/link", COTO_ERR_FORBIDDEN, "'/p/link' is a symbolic link in"},
+        {"/p/sub/up/x/y", COTO_ERR_FORBIDDEN, "'/p/sub/up' is a symbolic link in"},
+        {"/p/none/x", COTO_ERR_POLICY, "there is no '/p/none' in"},
+        {"/p/file/x", COTO_ERR_POLICY, "there is no '/p/file/x' in"},
+    };
+    struct room *room = *state;
+
+    mkdir(in_room(room, "p"), 0755);
+    mkdir(in_room(room, "p/sub"), 0755);
+    put(room, "p/file", "", 0);
+    assert_int_equal(symlink("/tmp", in_room(room, "p/link")), 0);
+    assert_int_equal(symlink("..", in_room(room, "p/sub/up")), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        coto_strv_fini(&room->policy.v[COTO_OPT_MOUNT].list);
+        add_item(room, COTO_OPT_MOUNT, "%s/p:/p:rw", room->path);
+        add_item(room, COTO_OPT_MOUNT, "%s/p:%s", room->path, rows[i].target);
+        assert_refused(room, &run_true, rows[i].kind, rows[i].text);
+    }
+    coto_strv_fini(&room->policy.v[COTO_OPT_MOUNT].list);
+    add_item(room, COTO_OPT_MOUNT, "%s/p:/p:rw", room->path);
+    add_item(room, COTO_OPT_TMPFS, "/p/cache");
+    assert_refused(room, &run_true, COTO_ERR_POLICY, "would be hidden by the --mount at '/p'");
+}
+
 /* ---- tmpfs, rootfs, workdir ---- */
 
 static void test_tmpfs(void **state)
@@ -681,6 +764,11 @@ static void test_rootfs(void **state)
     add_item(room, COTO_OPT_MOUNT, "%s/root:/data/x", room->path);
     assert_int_equal(symlink("/oldroot", in_room(room, "root/data")), 0);
     assert_refused(room, &run_true, COTO_ERR_FORBIDDEN, "its 'data' is a symbolic link");
+    assert_int_equal(unlink(in_room(room, "root/data")), 0);
+    assert_int_equal(mkdir(in_room(room, "root/data"), 0755), 0);
+    assert_made(room, &run_true);
+    assert_int_equal(symlink("/oldroot", in_room(room, "root/data/x")), 0);
+    assert_refused(room, &run_true, COTO_ERR_FORBIDDEN, "its 'data/x' is a symbolic link");
 }
 
 static void test_workdir(void **state)
@@ -913,6 +1001,9 @@ int main(void)
         T(test_sockets_and_specials_are_refused),
         T(test_own_program_is_never_writable),
         T(test_mount_targets),
+        T(test_mounts_in_mounts),
+        T(test_mounts_in_read_only_mounts),
+        T(test_mounts_in_mounts_refused),
         T(test_tmpfs),
         T(test_rootfs),
         T(test_workdir),
