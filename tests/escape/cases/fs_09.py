@@ -1,0 +1,60 @@
+"""FS-09: a parent of a mount point is a link that leads out while the root is being built (CVE-2026-87766)."""
+import os
+
+from escape.lib_files import file, folder, refusal, room, tree, unchanged
+
+TITLE = "links above mount points"
+TRIED = "--mount, --tmpfs, --workdir below a link in --rootfs or in a writable --mount; directories and files"
+WALLS = ["mount_namespace", "root_read_only"]
+
+
+def places(here):
+    """A root file system and a writable project, each with a link to the victim."""
+    victim = folder(here / "victim")
+    root = folder(here / "root")
+    for name in ("bin", "opt", "proc", "dev", "tmp", "etc"):
+        folder(root / name)
+    project = folder(here / "project")
+    for place in (root / "opt", project):
+        (place / "out").symlink_to(victim)
+        (place / "up").symlink_to(os.path.relpath(victim, place))
+        (place / "old").symlink_to(f"/oldroot{victim}")
+        (place / "magic").symlink_to(f"/proc/1/root{victim}")
+    data = folder(here / "data")
+    file(data / "file", "data")
+    return victim, root, project, data
+
+
+def starts(root, project, data):
+    """Flags of every start that leads through a link."""
+    for link in ("out", "up", "old", "magic"):
+        for end in ("made", "made/deep", ""):
+            at = f"{link}/{end}".rstrip("/")
+            for source in (data, data / "file"):
+                yield ["--rootfs", root, "--mount", f"{source}:/opt/{at}"]
+                yield ["--mount", f"{project}:/p:rw", "--mount", f"{source}:/p/{at}"]
+            yield ["--rootfs", root, "--tmpfs", f"/opt/{at}"]
+            yield ["--rootfs", root, "--workdir", f"/opt/{at}"]
+
+
+def attack(box):
+    words = []
+    with room() as here:
+        victim, root, project, data = places(here)
+        for flags in starts(root, project, data):
+            before = {**tree(victim), **tree(data)}
+            result = box.run(["/bin/true"], flags=flags, may_refuse=True)
+            words.append(refusal(result, 64, 65, 66, 68, 71))
+            unchanged(before, {**tree(victim), **tree(data)})
+    return f"{len(words)} starts refused, nothing written outside"
+
+
+def control(box):
+    """Made by name, as bubblewrap did, the mount point appears behind the link."""
+    with room() as here:
+        victim, root, project, _ = places(here)
+        for place in (root / "opt", project):
+            os.makedirs(place / "out/made")
+            assert os.listdir(victim) == ["made"]
+            os.rmdir(victim / "made")
+    return "mkdir by name made victim/made"
