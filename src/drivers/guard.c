@@ -1,8 +1,11 @@
 #include "drivers/guard.h"
 
+#include "base/own.h"
+#include "base/rawcall.h"
 #include "base/sanitize.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -14,6 +17,23 @@
 #define SYS_close_range 436
 #endif
 #define SHARED_MEMORY (COTO_ASAN ? 0 : CLONE_VM)
+
+static int take_close_fd(struct coto_guard *guard)
+{
+    return __atomic_exchange_n(&guard->close_fd, -1, __ATOMIC_ACQ_REL);
+}
+
+static void close_after(struct coto_guard *guard)
+{
+    struct pollfd pfd = {.fd = guard->wait_fd, .events = POLLIN};
+
+    if (__atomic_load_n(&guard->close_fd, __ATOMIC_ACQUIRE) < 0)
+        return;
+    coto_raw_call(SYS_poll, (long)(intptr_t)&pfd, 1, 1000, 0);
+    int fd = take_close_fd(guard);
+    if (fd >= 0)
+        coto_raw_call(SYS_close, fd, 0, 0, 0);
+}
 
 static int guard_main(void *arg)
 {
@@ -29,8 +49,10 @@ static int guard_main(void *arg)
     sigemptyset(&wake);
     sigaddset(&wake, SIGUSR1);
     /* The look at the parent closes the gap before the death signal was set. */
-    while (syscall(SYS_getppid) == guard->parent)
-        syscall(SYS_rt_sigtimedwait, &wake, NULL, NULL, 8);
+    while (coto_raw_call(SYS_getppid, 0, 0, 0, 0) == guard->parent) {
+        coto_raw_call(SYS_rt_sigtimedwait, (long)(intptr_t)&wake, 0, 0, 8);
+        close_after(guard);
+    }
     setsid();
     syscall(SYS_close_range, 0u, ~0u, 0u);
     guard->action(guard->arg);
@@ -43,12 +65,23 @@ int coto_guard_start(struct coto_guard *guard, void (*action)(const void *arg), 
     guard->parent = getpid();
     guard->action = action;
     guard->arg = arg;
+    guard->wait_fd = guard->close_fd = -1;
     guard->pid = clone(guard_main, guard->stack + sizeof guard->stack,
                        SHARED_MEMORY | CLONE_FILES | CLONE_FS | SIGCHLD, guard);
     if (guard->pid > 0)
         return 0;
     guard->pid = 0;
     return coto_err_set(err, COTO_ERR_LIMIT, errno, "start the guard");
+}
+
+void coto_guard_close_after(struct coto_guard *guard, int wait_fd, int *close_fd)
+{
+    if (guard->pid <= 0 || *close_fd < 0 || !SHARED_MEMORY)
+        return;
+    guard->wait_fd = wait_fd;
+    __atomic_store_n(&guard->close_fd, *close_fd, __ATOMIC_RELEASE);
+    *close_fd = -1;
+    kill(guard->pid, SIGUSR1);
 }
 
 /* One that was killed and not yet reaped. */
@@ -58,6 +91,8 @@ void coto_guard_stop(struct coto_guard *guard)
 {
     if (guard->pid <= 0)
         return;
+    int fd = take_close_fd(guard);
+    coto_own_close(&fd);
     kill(guard->pid, SIGKILL);
     coto_guard_reap();
     dying = guard->pid;

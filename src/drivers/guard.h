@@ -19,6 +19,8 @@ struct coto_guard {
     pid_t parent;
     void (*action)(const void *arg);
     const void *arg;
+    int wait_fd;  /* see coto_guard_close_after */
+    int close_fd; /* whoever swaps it for -1 closes it */
     _Alignas(16) char stack[32 * 1024];
 };
 
@@ -26,6 +28,10 @@ struct coto_guard {
  * dies; arg must stay where it is. */
 int coto_guard_start(struct coto_guard *guard, void (*action)(const void *arg), const void *arg,
                      struct coto_err *err);
+/* Lets the guard, while the supervisor goes on, wait until wait_fd is readable and then close
+ * *close_fd, which is its own from now on: for descriptors that are slow to close. Does
+ * nothing without a guard, or with one that does not share our descriptors' memory. */
+void coto_guard_close_after(struct coto_guard *guard, int wait_fd, int *close_fd);
 /* Ends it without running the action; may be called twice. It never runs an
  * instruction again, but is reaped only by the next stop or by coto_guard_reap, so
  * that nobody waits for its exit. */

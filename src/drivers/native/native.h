@@ -21,6 +21,7 @@ struct native {
     const struct coto_plan *plan;
     pid_t pid;
     int pidfd;
+    int mounts_fd; /* keeps the mount namespace, so that init need not end it */
     struct native_launch launch;
     struct coto_idmap map;
     bool lend_uid; /* make the user namespace as map's uid */
