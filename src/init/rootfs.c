@@ -426,6 +426,25 @@ static int show_etc(const struct init_root *root, const char *name, struct coto_
     return coto_mount_bind(host, inside, err);
 }
 
+/* Names of services and protocols: programs look them up before they find out that there
+ * is no network, and localhost has ports too. */
+static const struct {
+    const char *path, *text;
+} constant_files[] = {
+    {"etc/resolv.conf", "# no network\n"},
+    {"etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files\n"
+                          "services: files\nprotocols: files\n"},
+    {"etc/services",
+     "echo 7/tcp\necho 7/udp\ndiscard 9/tcp\ndaytime 13/tcp\nftp-data 20/tcp\nftp 21/tcp\n"
+     "ssh 22/tcp\ntelnet 23/tcp\nsmtp 25/tcp mail\ntime 37/tcp\ndomain 53/tcp\ndomain 53/udp\n"
+     "tftp 69/udp\nfinger 79/tcp\nhttp 80/tcp www\nkerberos 88/tcp\npop3 110/tcp\nnntp 119/tcp\n"
+     "ntp 123/udp\nimap2 143/tcp imap\nsnmp 161/udp\nldap 389/tcp\nhttps 443/tcp\nhttps 443/udp\n"
+     "submission 587/tcp\nldaps 636/tcp\nimaps 993/tcp\npop3s 995/tcp\nmysql 3306/tcp\n"
+     "postgresql 5432/tcp\nredis 6379/tcp\nhttp-alt 8080/tcp\n"},
+    {"etc/protocols", "ip 0 IP\nicmp 1 ICMP\ntcp 6 TCP\nudp 17 UDP\nipv6 41 IPv6\n"
+                      "ipv6-icmp 58 IPv6-ICMP\n"},
+};
+
 static int fresh_etc(const struct init_root *root, struct coto_err *err)
 {
     const struct coto_setup *setup = root->setup;
@@ -447,23 +466,23 @@ static int fresh_etc(const struct init_root *root, struct coto_err *err)
     if (write_own_file(root, "etc/hosts", text, err))
         return -1;
     snprintf(text, sizeof text, "%s\n", setup->hostname);
-    if (write_own_file(root, "etc/hostname", text, err) ||
-        write_own_file(root, "etc/resolv.conf", "# no network\n", err))
+    if (write_own_file(root, "etc/hostname", text, err))
         return -1;
-    return write_own_file(root, "etc/nsswitch.conf",
-                     "passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\n"
-                     "protocols: files\n",
-                     err);
+    for (size_t i = 0; i < sizeof constant_files / sizeof constant_files[0]; i++)
+        if (write_own_file(root, constant_files[i].path, constant_files[i].text, err))
+            return -1;
+    return 0;
 }
 
 int init_root_etc(struct init_root *root, struct coto_err *err)
 {
     /* What programs need to start: the loader's cache, Debian's alternatives,
-     * and language run-times that keep a part of themselves here. Certificates and
-     * service names are for a network, and there is none. */
+     * and language run-times and libraries that keep a part of themselves here. HTTP
+     * clients want certificates before they find out that there is no network. */
     static const char *const shown[] = {
         "ld.so.cache", "alternatives",    "ssl/openssl.cnf", "localtime",       "php",
-        "fonts",       "java-17-openjdk", "java-11-openjdk", "java-21-openjdk",
+        "fonts",       "java-17-openjdk", "java-11-openjdk", "java-21-openjdk", "os-release",
+        "ssl/certs",   "matplotlibrc",    "mime.types",
     };
 
     if (root->setup->rootfs.source || !coto_up("mount_namespace"))
