@@ -10,9 +10,10 @@ _coto() {
         --pids --disk --tmp-size --inodes --output-limit --on-output-limit
         --nofile --fsize --iops --copy --mount --tmpfs
         --artifacts --rootfs --workspace-writable --noexec --isolation --require
-        --allow-missing --seccomp --cap-add --network --network-allow --idmap
-        --report --report-include --prompt-hash --prompt-file --code --profile
-        --policy --json --quiet --verbose --raw --dry-run'
+        --allow-missing --seccomp --apparmor --cap-add --network --network-allow
+        --idmap --report --report-include --prompt-hash --prompt-file --code
+        --profile --policy --json --quiet --verbose --raw
+        --dry-run'
     if ((COMP_CWORD == 1)); then
         mapfile -t COMPREPLY < <(compgen -W "$verbs" -- "$cur")
         return
@@ -123,15 +124,18 @@ _coto() {
         return
         ;;
     --require)
-        mapfile -t COMPREPLY < <(compgen -W 'user_namespace pid_namespace mount_namespace net_namespace ipc_namespace uts_namespace cgroup_namespace uid capabilities no_new_privs seccomp landlock root_read_only descriptors unique_uid timeout cpu_time memory swap cpus pids disk inodes output_limit nofile fsize iops all' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'user_namespace pid_namespace mount_namespace net_namespace ipc_namespace uts_namespace cgroup_namespace uid capabilities no_new_privs seccomp landlock root_read_only descriptors apparmor unique_uid timeout cpu_time memory swap cpus pids disk inodes output_limit nofile fsize iops all' -- "$cur")
         return
         ;;
     --allow-missing)
-        mapfile -t COMPREPLY < <(compgen -W 'user_namespace pid_namespace mount_namespace net_namespace ipc_namespace uts_namespace cgroup_namespace uid capabilities no_new_privs seccomp landlock root_read_only descriptors unique_uid timeout cpu_time memory swap cpus pids disk inodes output_limit nofile fsize iops' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'user_namespace pid_namespace mount_namespace net_namespace ipc_namespace uts_namespace cgroup_namespace uid capabilities no_new_privs seccomp landlock root_read_only descriptors apparmor unique_uid timeout cpu_time memory swap cpus pids disk inodes output_limit nofile fsize iops' -- "$cur")
         return
         ;;
     --seccomp)
         mapfile -t COMPREPLY < <(compgen -W 'strict default debug' -- "$cur")
+        return
+        ;;
+    --apparmor)
         return
         ;;
     --cap-add)

@@ -90,6 +90,11 @@ static int add_walls(struct coto_session *s)
         coto_frame_add_num(out, COTO_TAG_GID, s->plan->gid);
         coto_frame_add_num(out, COTO_TAG_CAPS, s->plan->caps);
     }
+    if (s->sandbox->apply_seccomp && s->plan->want & COTO_WALL_BIT(APPARMOR)) {
+        coto_frame_add_text(out, COTO_TAG_APPARMOR, s->plan->apparmor);
+        coto_frame_add_num(out, COTO_TAG_APPARMOR_MUST,
+                           (s->plan->need & COTO_WALL_BIT(APPARMOR)) != 0);
+    }
     if (s->sandbox->apply_landlock)
         coto_frame_add_num(out, COTO_TAG_LANDLOCK_ABI, s->sandbox->landlock_abi);
     return 0;
@@ -101,7 +106,7 @@ int coto_exec_send(struct coto_session *s, int stage)
     struct coto_buf *out = &s->out;
 
     s->stage = stage;
-    size_t at = coto_frame_begin(out, COTO_FRAME_EXEC, (unsigned)stage + 1);
+    size_t at = coto_frame_begin(out, COTO_FRAME_EXEC, coto_session_proc(s));
     for (size_t i = 0; i < plan->stages[stage].argv.count; i++)
         coto_frame_add_text(out, COTO_TAG_ARGV, plan->stages[stage].argv.items[i]);
     for (size_t i = 0; i < plan->env.count; i++)
@@ -112,7 +117,7 @@ int coto_exec_send(struct coto_session *s, int stage)
     coto_frame_add_num(out, COTO_TAG_STDIO, s->frames);
     coto_frame_add_num(out, COTO_TAG_KILL_ON_EXIT, 1);
     coto_frame_add_num(out, COTO_TAG_BYE_ON_EXIT,
-                       stage + 1 == plan->stage_count && !plan->want_artifacts);
+                       stage + 1 == plan->stage_count && !plan->want_artifacts && !s->keep);
     coto_frame_add_num(out, COTO_TAG_NOEXEC, plan->noexec);
     if (plan->timeout_ms != COTO_UNIT_NONE && coto_up("timeout"))
         coto_frame_add_num(out, COTO_TAG_TIMEOUT_MS, (uint64_t)plan->timeout_ms + 100);

@@ -4,10 +4,12 @@
 #include "core/session.h"
 
 #include "base/units.h"
+#include "kernel/apparmor.h"
 #include "base/weak.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void say(struct coto_session *s, enum coto_wall id, bool up, const char *mechanism,
@@ -56,6 +58,20 @@ static void privilege(struct coto_session *s, const struct coto_frame *f)
     say(s, COTO_WALL_FDS, coto_field_num(f, COTO_TAG_R_FDS) == 1, "close_range", "0, 1, 2");
 }
 
+static void apparmor(struct coto_session *s, const struct coto_frame *f)
+{
+    char *label = coto_field_text(f, COTO_TAG_R_APPARMOR);
+    int why = (int)coto_field_num(f, COTO_TAG_R_APPARMOR_ERRNO);
+    struct coto_wall_state *wall = &s->sandbox->walls[COTO_WALL_APPARMOR];
+    bool up = label && coto_apparmor_is_enforced(label);
+
+    if (!up)
+        snprintf(wall->note, sizeof wall->note, "profile '%s' %s", s->plan->apparmor,
+                 coto_apparmor_why(why));
+    say(s, COTO_WALL_APPARMOR, up, label ? "profile at execve" : "", label ? label : "");
+    free(label);
+}
+
 static void limits(struct coto_session *s, const struct coto_frame *f)
 {
     const struct coto_plan *plan = s->plan;
@@ -89,6 +105,8 @@ int coto_walls_from_started(struct coto_session *s, const struct coto_frame *fra
 {
     if (s->sandbox->apply_seccomp) {
         privilege(s, frame);
+        if (wanted(s, COTO_WALL_APPARMOR))
+            apparmor(s, frame);
         limits(s, frame);
     }
     for (int i = 0; i < COTO_WALL_COUNT && !coto_weakened(); i++) {

@@ -48,6 +48,7 @@ struct init {
     int in_fd, out_fd;
     int work_fd, proc_fd, root_fd;
     int signal_fd;
+    int labels_fd; /* see init_built */
     bool is_pid1;
     bool is_built;    /* it made the sandbox around itself (--setup) */
     bool bye;

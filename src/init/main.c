@@ -381,7 +381,8 @@ static bool parse_args(struct init *init, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static struct init init = {.in_fd = 0, .out_fd = 1, .work_fd = -1, .proc_fd = -1, .put_fd = -1};
+    static struct init init = {
+        .in_fd = 0, .out_fd = 1, .work_fd = -1, .proc_fd = -1, .put_fd = -1, .labels_fd = -1};
     sigset_t mask;
 
     struct coto_err err = {0};
@@ -404,6 +405,7 @@ int main(int argc, char **argv)
         init.is_built = true;
         init.work_fd = built.work_fd;
         init.ignored = built.ignored;
+        init.labels_fd = built.labels_fd;
     }
     /* Nothing of the guest may look into this process. Not before: until the id maps
      * are written the supervisor must be able to open our /proc files. */

@@ -31,6 +31,7 @@ struct setup {
     int stream_fd;
     struct coto_setup what;
     struct init_root root;
+    int labels_fd; /* see step_labels */
     struct init_aside aside;
     struct coto_ns_set ns, host_ns;
 };
@@ -163,6 +164,17 @@ ROOT_STEP(dev)
 ROOT_STEP(work)
 ROOT_STEP(mounts)
 
+/* The sandbox's own /proc is read-only. This one is attached nowhere; only a child of ours
+ * that is about to execve writes to it, and only to its own attr file. */
+static int step_labels(struct setup *s, struct coto_err *err)
+{
+    s->labels_fd = -1;
+    if (!s->what.apparmor)
+        return 0;
+    s->labels_fd = coto_mount_new("proc", NULL, COTO_ATTR_NOSUID | COTO_ATTR_NOEXEC, err);
+    return s->labels_fd < 0 ? -1 : 0;
+}
+
 static int step_enter(struct setup *s, struct coto_err *err)
 {
     if (init_root_enter(&s->root, err))
@@ -221,6 +233,7 @@ static const struct {
     {"wait for the id maps, become the sandbox's uid", step_identity},
     {"root file system", step_make},
     {"/proc", step_proc},
+    {"a /proc for AppArmor", step_labels},
     {"/etc", step_etc},
     {"read-only so far", step_seal},
     {"/dev", step_dev},
@@ -264,7 +277,7 @@ int init_setup(int stream_fd, struct init_built *ret_built, struct coto_err *err
         before = now;
     }
     coto_own_close(&s.root.fd);
-    *ret_built = (struct init_built){s.root.work_fd, s.ns, s.what.ignored};
+    *ret_built = (struct init_built){s.root.work_fd, s.ns, s.what.ignored, s.labels_fd};
     coto_setup_fini(&s.what);
     return 0;
 }

@@ -10,6 +10,7 @@ struct init_built {
     int work_fd;           /* the workspace, writable */
     struct coto_ns_set ns; /* this process is in these, none of them the host's */
     uint64_t ignored;      /* signals it inherited as ignored */
+    int labels_fd;         /* a /proc that can be written to, for AppArmor; -1 none */
 };
 
 /* The whole of it. */

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/weak.h"
+#include "kernel/apparmor.h"
 #include "kernel/caps.h"
 #include "kernel/landlock.h"
 
@@ -33,6 +34,9 @@
 struct exec_spec {
     struct coto_strv argv, env, writable, full_paths;
     char *cwd;
+    char *apparmor; /* NULL: none */
+    bool apparmor_must;
+    int labels_fd;
     uint64_t uid, gid, caps;
     bool has_uid, frames, noexec, own_dev, kill_on_exit, bye_on_exit;
     uint64_t ignored; /* signals the caller may have left ignored, bit 0 is signal 1 */
@@ -51,6 +55,8 @@ struct child_report {
     struct coto_err err; /* kind 0: the facts below are valid */
     uint64_t uid, gid, groups, nnp, seccomp, landlock, root_ro, fds_closed;
     uint64_t nofile, fsize, cpu, nproc, data, disk_bytes, disk_inodes;
+    uint64_t apparmor_errno;
+    char apparmor[COTO_APPARMOR_LABEL]; /* the label at execve */
     struct coto_caps caps;
 };
 
@@ -61,6 +67,7 @@ static void spec_fini(struct exec_spec *spec)
     coto_strv_fini(&spec->writable);
     coto_strv_fini(&spec->full_paths);
     free(spec->cwd);
+    free(spec->apparmor);
     free(spec->filter);
 }
 
@@ -145,6 +152,9 @@ static int take_field(struct exec_spec *spec, const struct coto_field *field)
     case COTO_TAG_UMASK:
         spec->umask_bits = num & 0777;
         return 0;
+    case COTO_TAG_APPARMOR_MUST:
+        spec->apparmor_must = num != 0;
+        return 0;
     case COTO_TAG_NOEXEC:
         spec->noexec = num != 0;
         return 0;
@@ -169,6 +179,7 @@ static int parse_spec(const struct coto_frame *frame, struct exec_spec *spec, st
         if (take_field(spec, &field))
             return coto_err_set(err, COTO_ERR_INTERNAL, 0, "exec: bad field %u", field.tag);
     spec->cwd = coto_field_text(frame, COTO_TAG_CWD);
+    spec->apparmor = coto_field_text(frame, COTO_TAG_APPARMOR);
     if (got < 0 || spec->argv.count == 0 || !spec->cwd)
         return coto_err_set(err, COTO_ERR_INTERNAL, 0, "exec: incomplete frame");
     return 0;
@@ -262,6 +273,22 @@ static int drop_capabilities(const struct exec_spec *spec, struct child_report *
     return coto_caps_limit(spec->caps, err) ? -1 : coto_caps_read(c, err);
 }
 
+/* A profile that is not loaded is for the host to tell, unless the policy insists. */
+static int ask_profile(const struct exec_spec *spec, struct child_report *report,
+                       struct coto_err *err)
+{
+    if (!spec->apparmor || !coto_up("apparmor"))
+        return 0;
+    if (coto_apparmor_on_exec(spec->labels_fd, spec->apparmor, report->apparmor))
+        report->apparmor_errno = (uint64_t)errno;
+    if (!spec->apparmor_must || coto_apparmor_is_enforced(report->apparmor))
+        return 0;
+    coto_err_set(err, COTO_ERR_WALL, 0, "apparmor: profile '%s' %s", spec->apparmor,
+                 coto_apparmor_why((int)report->apparmor_errno));
+    return coto_err_remedy(err, "load it: apparmor_parser -r /etc/apparmor.d/coto (deploy/apparmor); "
+                                "or leave apparmor out of --require");
+}
+
 static int raise_walls(const struct exec_spec *spec, struct child_report *report,
                        struct coto_err *err)
 {
@@ -280,6 +307,8 @@ static int raise_walls(const struct exec_spec *spec, struct child_report *report
         if (drop_capabilities(spec, report, err))
             return -1;
     }
+    if (ask_profile(spec, report, err))
+        return -1;
     if (coto_up("fds") && syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */))
         return coto_err_set(err, COTO_ERR_WALL, errno, "close inherited descriptors");
     report->fds_closed = 1;
@@ -386,11 +415,14 @@ static void send_started(struct init *init, const struct init_proc *proc,
         {COTO_TAG_R_DATA, r->data},
         {COTO_TAG_R_DISK_BYTES, r->disk_bytes},
         {COTO_TAG_R_DISK_INODES, r->disk_inodes},
+        {COTO_TAG_R_APPARMOR_ERRNO, r->apparmor_errno},
     };
     size_t at = coto_frame_begin(&init->out, COTO_FRAME_STARTED, proc->id);
 
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         coto_frame_add_num(&init->out, fields[i].tag, fields[i].value);
+    if (r->apparmor[0])
+        coto_frame_add_text(&init->out, COTO_TAG_R_APPARMOR, r->apparmor);
     coto_frame_end(&init->out, at);
     init_send(init);
 }
@@ -450,6 +482,7 @@ static int start(struct init *init, struct exec_spec *spec, struct init_proc *pr
 int init_spawn(struct init *init, const struct coto_frame *frame, struct coto_err *err)
 {
     struct exec_spec spec = {.own_dev = init->is_built,
+                             .labels_fd = init->labels_fd,
                              .ignored = init->ignored | (uint64_t)1 << (SIGPIPE - 1)};
     struct init_proc *proc = frame->proc ? free_slot(init, frame->proc) : NULL;
     int failed = parse_spec(frame, &spec, err);

@@ -1,10 +1,12 @@
 #include "policy/plan.h"
 
+#include "base/fd.h"
 #include "base/own.h"
 #include "base/units.h"
 #include "policy/plan_int.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -107,7 +109,8 @@ static int set_names(const struct coto_policy *policy, struct coto_plan *plan,
         return -1;
     plan->user_name = strdup(coto_policy_str(policy, COTO_OPT_USER_NAME));
     plan->hostname = strdup(coto_policy_str(policy, COTO_OPT_HOSTNAME));
-    if (!plan->user_name || !plan->hostname)
+    plan->apparmor = strdup(coto_policy_str(policy, COTO_OPT_APPARMOR));
+    if (!plan->user_name || !plan->hostname || !plan->apparmor)
         return coto_plan_no_memory(err);
     return set_user(policy, plan, err);
 }
@@ -233,6 +236,19 @@ static int limit_not_set(coto_wallset named, struct coto_err *err)
     return coto_err_remedy(err, "give the limit a value, or leave it out of --require");
 }
 
+/* Where the kernel has no AppArmor, Landlock does its work and nothing is missing. */
+static coto_wallset apparmor_wall(const struct coto_plan *plan)
+{
+    char word[8];
+
+    return plan->apparmor &&
+                   coto_file_read_at(AT_FDCWD, "/sys/module/apparmor/parameters/enabled", word,
+                                     sizeof word) > 0 &&
+                   word[0] == 'Y'
+               ? COTO_WALL_BIT(APPARMOR)
+               : 0;
+}
+
 static int set_walls(const struct coto_policy *policy, struct coto_plan *plan,
                      struct coto_err *err)
 {
@@ -240,11 +256,19 @@ static int set_walls(const struct coto_policy *policy, struct coto_plan *plan,
     coto_wallset full = core | COTO_WALL_BIT(UNIQUE_UID) | limit_walls(plan);
     coto_wallset require, missing;
 
+    if (strcmp(plan->apparmor, "none") == 0) {
+        free(plan->apparmor);
+        plan->apparmor = NULL;
+    }
+    full |= apparmor_wall(plan);
+
     /* "all" always means what the process level would raise: on a weaker level
      * it must lead to a refusal, not shrink to what that level has. */
     if (wall_list(policy, COTO_OPT_REQUIRE, full, &require, err) ||
         wall_list(policy, COTO_OPT_ALLOW_MISSING, full, &missing, err))
         return -1;
+    if (plan->apparmor)
+        full |= require & COTO_WALL_BIT(APPARMOR);
     if (require & ~full)
         return limit_not_set(require & ~full, err);
     /* No level wants less than the policy says: what subprocess cannot give is
@@ -392,6 +416,7 @@ void coto_plan_fini(struct coto_plan *plan)
     coto_strv_fini(&plan->env);
     free(plan->user_name);
     free(plan->hostname);
+    free(plan->apparmor);
     free(plan->workdir);
     for (size_t i = 0; i < plan->mount_count; i++)
         path_fini(&plan->mounts[i]);

@@ -91,6 +91,7 @@ struct coto_plan {
     int seccomp_tier; /* COTO_SECCOMP_* */
     int idmap;        /* COTO_IDMAP_* */
     uint64_t caps;    /* capability bits kept inside */
+    char *apparmor;   /* profile of the program; NULL: none is asked for */
     coto_wallset need; /* refused when missing: core walls and `require` */
     coto_wallset want; /* all walls this plan asks for */
 };

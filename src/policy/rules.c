@@ -68,6 +68,21 @@ static bool is_hostname(const char *text, struct coto_buf *canonical)
     return true;
 }
 
+/* One profile by its plain name: no stack of profiles, no namespace, no blank. */
+static bool is_apparmor_name(const char *text, struct coto_buf *canonical)
+{
+    size_t len = strlen(text);
+
+    (void)canonical;
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+        bool letter = (c | 32) >= 'a' && (c | 32) <= 'z';
+        if (!letter && !(c >= '0' && c <= '9') && (i == 0 || !strchr("._-", c)))
+            return false;
+    }
+    return len >= 1 && len <= 64;
+}
+
 /* An absolute, normalised path: no "//", ".", "..", no "/" at the end. */
 static bool is_normal_path(const char *path)
 {
@@ -261,6 +276,8 @@ static const struct coto_rule rules[] = {
      "1 to 32 of a-z 0-9 _ -, beginning with a letter or _, not root", is_user_name, NULL},
     {COTO_OPT_HOSTNAME, "is not a host name",
      "1 to 63 of a-z 0-9 - and dots between, for example sandbox-1", is_hostname, NULL},
+    {COTO_OPT_APPARMOR, "is not the name of an AppArmor profile",
+     "1 to 64 of a-z A-Z 0-9 . _ -, for example coto-sandbox; or none", is_apparmor_name, NULL},
     {COTO_OPT_WORKDIR, "cannot be the workspace", PLACE ", for example /work", is_workdir, NULL},
     {COTO_OPT_PROMPT_HASH, "is not a SHA-256", "64 hexadecimal digits", is_sha256, NULL},
     {COTO_OPT_PROFILE, "is not a profile", NULL, is_profile, profile_word},

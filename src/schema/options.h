@@ -107,6 +107,8 @@ enum coto_opt_section {
       "run although these walls cannot be had on this host") \
     X(SECCOMP,    "seccomp",    ENUM,     "default", 0, 0, "strict|default|debug", WALLS, \
       "tier of the system-call allow-list") \
+    X(APPARMOR,   "apparmor",   STRING,   "coto-sandbox", 0, 0, "PROFILE", WALLS, \
+      "AppArmor profile of the program, where the kernel has AppArmor (deploy/apparmor); none: do not ask for one") \
     X(CAP_ADD,    "cap-add",    LIST,     "",     0, 0, "CAP,...", WALLS, \
       "capabilities kept inside the sandbox's own user namespace (chown, fowner, setuid, setgid)") \
     X(NETWORK,    "network",    ENUM,     "none", 0, 0, "none|allow-list", WALLS, \

@@ -29,6 +29,7 @@ enum coto_wall_class { COTO_WALL_CORE, COTO_WALL_LIMIT };
     X(LANDLOCK, "landlock", CORE, "second wall around files, TCP, signals")                        \
     X(ROOT_RO, "root_read_only", CORE, "the root file system cannot be changed")                   \
     X(FDS, "descriptors", CORE, "only stdin, stdout, stderr are open")                             \
+    X(APPARMOR, "apparmor", LIMIT, "third wall around files, network, capabilities")               \
     X(UNIQUE_UID, "unique_uid", LIMIT, "a host uid shared with no other sandbox or person")        \
     X(TIMEOUT, "timeout", LIMIT, "wall-clock limit")                                               \
     X(CPU_TIME, "cpu_time", LIMIT, "CPU-time limit")                                               \

@@ -76,19 +76,21 @@ enum coto_frame_type {
     X(FULL_PATH, 47)    /* where to look for "disk full" at the end (repeated) */                  \
     X(KILL_ON_EXIT, 48) /* 1: when this process ends, all others are killed first */               \
     X(BYE_ON_EXIT, 50)  /* 1: and init itself exits then, as after BYE */                          \
+    X(APPARMOR, 51)     /* profile to ask for at execve */                                         \
+    X(APPARMOR_MUST, 52) /* 1: no program without it */                                            \
     X(TIMED_OUT, 49)    /* EXIT: init's own timer ended it */                                      \
     /* STARTED: read back by the child just before execve */                                       \
     X(R_UID, 64) X(R_GID, 65) X(R_CAP_EFF, 66) X(R_CAP_PRM, 67) X(R_CAP_INH, 68)                   \
     X(R_CAP_BND, 69) X(R_CAP_AMB, 70) X(R_NNP, 71) X(R_SECCOMP, 72) X(R_LANDLOCK, 73)              \
     X(R_ROOT_RO, 74) X(R_NOFILE, 75) X(R_FSIZE, 76) X(R_CPU, 77) X(R_NPROC, 78)                    \
     X(R_DATA, 79) X(R_FDS, 80) X(R_DISK_BYTES, 81) X(R_DISK_INODES, 82) X(R_PID, 83)               \
-    X(R_GROUPS, 84)                                                                                \
+    X(R_GROUPS, 84) X(R_APPARMOR, 85) X(R_APPARMOR_ERRNO, 86)                                      \
     /* SETUP: see wire/setup.h */                                                                  \
     X(S_USER, 96) X(S_HOST, 97) X(S_DISK, 98) X(S_TMP, 99) X(S_INODES, 100)                        \
     X(S_OUTPUT_ONLY, 101) X(S_VERBOSE, 102) X(S_GIVEN, 103) X(S_ROOTFS, 104) X(S_MOUNT, 105)       \
     X(S_SOURCE, 106) X(S_TARGET, 107) X(S_DEV, 108) X(S_INO, 109) X(S_MODE, 110)                   \
     X(S_WRITABLE, 111) X(S_TMPFS, 112) X(S_TMPFS_SIZE, 113) X(S_NAMESPACE, 114)        \
-    X(S_IGNORED, 115)
+    X(S_IGNORED, 115) X(S_APPARMOR, 116)
 
 enum coto_tag {
 #define X(id, number) COTO_TAG_##id = number,

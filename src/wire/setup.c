@@ -21,6 +21,7 @@ void coto_setup_encode(const struct coto_setup *setup, struct coto_buf *out)
     coto_frame_add_num(out, COTO_TAG_GID, setup->gid);
     coto_frame_add_num(out, COTO_TAG_CAPS, setup->caps);
     coto_frame_add_num(out, COTO_TAG_S_IGNORED, setup->ignored);
+    coto_frame_add_num(out, COTO_TAG_S_APPARMOR, setup->apparmor);
     coto_frame_add_text(out, COTO_TAG_S_USER, setup->user_name);
     coto_frame_add_text(out, COTO_TAG_S_HOST, setup->hostname);
     coto_frame_add_text(out, COTO_TAG_CWD, setup->workdir);
@@ -143,6 +144,9 @@ static int take_scalar(struct coto_setup *setup, const struct coto_field *field)
         break;
     case COTO_TAG_S_OUTPUT_ONLY:
         setup->writable_output_only = num != 0;
+        break;
+    case COTO_TAG_S_APPARMOR:
+        setup->apparmor = num != 0;
         break;
     case COTO_TAG_S_VERBOSE:
         setup->verbose = num != 0;

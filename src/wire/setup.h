@@ -45,6 +45,7 @@ struct coto_setup {
     char *user_name, *hostname, *workdir;
     int64_t disk_bytes, tmp_bytes, inodes;
     bool noexec, writable_output_only, verbose;
+    bool apparmor; /* a profile will be asked for, which takes a /proc to write to */
     bool mounts_given; /* their clones come as descriptors */
     struct coto_setup_path rootfs;
     struct coto_setup_path mounts[COTO_SETUP_MOUNTS];

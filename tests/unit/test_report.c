@@ -126,7 +126,7 @@ static void missing_walls_are_those_wanted(void **state)
                           "\"value\":null,\"note\":\"no cgroup\"}");
     assert_has(json.data, "\"missing_walls\":[\"memory\"]");
     coto_report_text(&result, NULL, false, &text);
-    assert_has(text.data, "walls 14/14, limits 11/12\nmissing: memory (no cgroup)\n");
+    assert_has(text.data, "walls 14/14, limits 12/13\nmissing: memory (no cgroup)\n");
 }
 
 static void closing_line(void **state)
@@ -139,7 +139,7 @@ static void closing_line(void **state)
     result.facts.usage.memory_peak_bytes = 9 * 1024 * 1024;
     coto_report_text(&result, NULL, false, &text);
     assert_string_equal(text.data,
-                        "ok  12.3 ms  cpu 8.1 ms  mem 9.0 MB  walls 14/14, limits 13/13\n");
+                        "ok  12.3 ms  cpu 8.1 ms  mem 9.0 MB  walls 14/14, limits 14/14\n");
     coto_buf_clear(&text);
     coto_report_text(&result, NULL, true, &text);
     assert_has(text.data, "\033[32mok\033[0m  12.3 ms");
@@ -156,7 +156,7 @@ static void no_isolation_is_said(void **state)
         if (coto_walls[i].class == COTO_WALL_CORE)
             result.walls[i] = (struct coto_wall_state){0};
     coto_report_text(&result, NULL, false, &text);
-    assert_has(text.data, "  no isolation, limits 13/13\n");
+    assert_has(text.data, "  no isolation, limits 14/14\n");
 }
 
 static void assert_reason(enum coto_verdict verdict, const char *limit, const char *expected)
@@ -229,7 +229,9 @@ static void write_report(const char *room, const struct coto_report_extra *extra
     coto_buf_adds(&result.out.data, "secret output");
     coto_strv_add(&plan.env, "KEY=secret env");
     snprintf(path, sizeof path, "%s/a/b", room);
-    assert_int_equal(coto_report_write(path, &result, &plan, extra, &err), 0);
+    coto_auto_fd dir = -1;
+    assert_int_equal(coto_report_open(path, &dir, &err), 0);
+    assert_int_equal(coto_report_write(dir, &result, &plan, extra, &err), 0);
     coto_buf_fini(&result.out.data);
     coto_strv_fini(&plan.env);
     snprintf(path, sizeof path, "%s/a/b/%s", room, REPORT_NAME);
@@ -307,19 +309,21 @@ static void report_through_a_planted_link_fails(void **state)
     snprintf(victim, sizeof victim, "%s/victim", (char *)*state);
     snprintf(link, sizeof link, "%s/.%s.new", (char *)*state, REPORT_NAME);
     assert_int_equal(symlink(victim, link), 0);
-    assert_int_equal(coto_report_write(*state, &result, NULL, NULL, &err), -1);
+    coto_auto_fd dir = -1;
+    assert_int_equal(coto_report_open(*state, &dir, &err), 0);
+    assert_int_equal(coto_report_write(dir, &result, NULL, NULL, &err), -1);
     assert_int_equal(err.kind, COTO_ERR_OUTPUT);
     assert_int_equal(stat(victim, &st), -1);
 }
 
 static void unusable_directory_is_named(void **state)
 {
-    struct coto_result result;
     struct coto_err err = {0};
+    int fd = -1;
 
     (void)state;
-    make_result(&result);
-    assert_int_equal(coto_report_write("/dev/null/x", &result, NULL, NULL, &err), -1);
+    assert_int_equal(coto_report_open("/dev/null/x", &fd, &err), -1);
+    assert_int_equal(fd, -1);
     assert_int_equal(err.kind, COTO_ERR_OUTPUT);
     assert_has(err.text, "/dev/null/x");
     assert_true(err.remedy[0]);

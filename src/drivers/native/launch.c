@@ -249,6 +249,7 @@ static int fill_setup(const struct native *n, bool verbose, struct coto_setup *s
                                  .inodes = plan->inodes,
                                  .noexec = plan->noexec,
                                  .writable_output_only = plan->writable_output_only,
+                                 .apparmor = plan->want & COTO_WALL_BIT(APPARMOR),
                                  .verbose = verbose,
                                  .mount_count = (unsigned)plan->mount_count,
                                  .tmpfs_count = (unsigned)plan->tmpfs_count};

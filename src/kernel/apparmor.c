@@ -1,0 +1,58 @@
+#include "kernel/apparmor.h"
+
+#include "base/own.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+bool coto_apparmor_is_on(void)
+{
+    char word = 'N';
+    coto_auto_fd fd = open("/sys/module/apparmor/parameters/enabled", O_RDONLY | O_CLOEXEC);
+
+    return fd >= 0 && read(fd, &word, 1) == 1 && word == 'Y';
+}
+
+int coto_apparmor_on_exec(int proc_fd, const char *profile, char ret_label[COTO_APPARMOR_LABEL])
+{
+    char text[COTO_APPARMOR_LABEL];
+    int len = snprintf(text, sizeof text, "exec %s", profile);
+    /* By the thread itself: the kernel takes it from nobody else. */
+    coto_auto_fd fd = openat(proc_fd, "thread-self/attr/apparmor/exec", O_RDWR | O_CLOEXEC);
+
+    if (len < 0 || (size_t)len >= sizeof text) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    if (fd < 0)
+        errno = EOPNOTSUPP;
+    if (fd < 0 || write(fd, text, (size_t)len) != len)
+        return -1;
+    ssize_t got = pread(fd, text, sizeof text - 1, 0);
+    if (got < 0)
+        return -1;
+    text[got] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    memcpy(ret_label, text, sizeof text);
+    return 0;
+}
+
+const char *coto_apparmor_why(int error)
+{
+    if (error == ENOENT)
+        return "is not loaded";
+    if (error == EOPNOTSUPP || error == EINVAL)
+        return "cannot be had: this kernel runs no AppArmor";
+    return error ? "may not be taken on here" : "only complains";
+}
+
+bool coto_apparmor_is_enforced(const char *label)
+{
+    static const char word[] = " (enforce)";
+    size_t len = strlen(label);
+
+    return len > sizeof word - 1 && strcmp(label + len - (sizeof word - 1), word) == 0;
+}

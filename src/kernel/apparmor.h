@@ -1,0 +1,26 @@
+/* AppArmor: a profile that a process gets with its next execve and cannot leave.
+ *
+ * Profiles are loaded by the host's administrator (deploy/apparmor); coto only asks for one
+ * by name. Naming one needs no privilege.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define COTO_APPARMOR_LABEL 96
+
+/* Whether this kernel runs AppArmor at all. */
+bool coto_apparmor_is_on(void);
+
+/* Asks for the profile at the calling thread's next execve. proc_fd is a /proc of its own
+ * pid namespace that can be written to. On success *ret_label is what the kernel answers:
+ * "NAME (enforce)". -1 with errno: ENOENT when no such profile is loaded, EOPNOTSUPP or
+ * EINVAL when there is no AppArmor, EACCES or EPERM when we are confined ourselves. */
+int coto_apparmor_on_exec(int proc_fd, const char *profile, char ret_label[COTO_APPARMOR_LABEL]);
+
+/* "is not loaded", for a sentence that begins with the profile; 0: it was not enforced. */
+const char *coto_apparmor_why(int error);
+
+/* Whether a label read back says that the kernel refuses, not only notes. */
+bool coto_apparmor_is_enforced(const char *label);
