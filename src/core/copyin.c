@@ -47,12 +47,14 @@ static int put_bytes(struct coto_session *s, const struct coto_plan_file *file)
 
 static int put_fd(struct coto_session *s, int fd, const char *target, unsigned mode)
 {
-    static char chunk[COTO_FRAME_CHUNK];
+    char *chunk = coto_session_chunk(s);
     bool first = true;
     ssize_t n;
 
+    if (!chunk)
+        return -1;
     do {
-        n = read(fd, chunk, sizeof chunk);
+        n = read(fd, chunk, COTO_FRAME_CHUNK);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {

@@ -32,6 +32,17 @@ int coto_session_fail(struct coto_session *s, const struct coto_err *err)
     return -1;
 }
 
+char *coto_session_chunk(struct coto_session *s)
+{
+    if (!s->chunk)
+        s->chunk = malloc(COTO_CHUNK);
+    if (!s->chunk) {
+        coto_err_set(&s->err, COTO_ERR_LIMIT, ENOMEM, "pass bytes on");
+        coto_session_fail(s, &s->err);
+    }
+    return s->chunk;
+}
+
 /* ---- sending ---- */
 
 int coto_session_flush(struct coto_session *s)
@@ -98,15 +109,19 @@ static void send_collect(struct coto_session *s)
     coto_session_flush(s);
 }
 
+/* The end of it, by force where init has not said that the program is gone. */
 static void finish(struct coto_session *s)
 {
     s->finished = true;
+    if (s->keep && s->exited && !s->collecting)
+        return;
+    s->lost = true;
     s->sandbox->driver->kill(s->sandbox);
 }
 
 static void on_exit_frame(struct coto_session *s, const struct coto_frame *frame)
 {
-    if (s->exited || frame->proc != (unsigned)s->stage + 1)
+    if (s->exited || frame->proc != coto_session_proc(s))
         return;
     s->facts->exited = true;
     s->facts->wait_status = (int)coto_field_num(frame, COTO_TAG_STATUS);
@@ -144,6 +159,7 @@ static void on_error_frame(struct coto_session *s, const struct coto_frame *fram
     struct coto_err err;
 
     coto_field_error(frame, &err);
+    s->refused = frame->proc != 0;
     const struct coto_language *lang = s->plan->language;
     if (err.kind == COTO_ERR_NOTFOUND && frame->proc && lang &&
         strcmp(s->plan->stages[s->stage].argv.items[0], lang->tool) == 0) {
@@ -226,6 +242,7 @@ static void on_frame(struct coto_session *s, const struct coto_frame *frame)
         break;
     case COTO_FRAME_COLLECTED:
         s->collected = true;
+        s->collecting = false;
         s->result->artifacts_skipped += (int64_t)coto_field_num(frame, COTO_TAG_SKIPPED);
         finish(s);
         break;
@@ -247,7 +264,7 @@ static void read_stream(struct coto_session *s)
         return;
     if (n <= 0) {
         s->stream_closed = s->send_closed = true;
-        s->finished = true;
+        s->finished = s->lost = true;
         return;
     }
     s->reader.buf.len += (size_t)n;
@@ -449,20 +466,59 @@ static void complete(struct coto_session *s)
     r->stage = s->plan->stages[s->stage].name;
 }
 
+/* ---- from outside ---- */
+
+static void name_result(struct coto_session *s)
+{
+    struct coto_result *r = s->result;
+    const struct coto_plan *plan = s->plan;
+
+    *r = (struct coto_result){0};
+    s->facts = &r->facts;
+    snprintf(r->id, sizeof r->id, "%s", plan->id);
+    snprintf(r->profile, sizeof r->profile, "%s", plan->profile);
+    memcpy(r->policy_hash, plan->policy_hash, sizeof plan->policy_hash);
+    memcpy(r->code_hash, plan->code_hash, sizeof plan->code_hash);
+    coto_clock_utc(r->started_at);
+    s->phase_us = coto_clock_us();
+}
+
+/* From the program's end to a verdict; the sandbox's usage is in the facts. */
+static int conclude(struct coto_session *s, struct coto_err *err)
+{
+    struct coto_result *r = s->result;
+    struct coto_usage *used = &r->facts.usage;
+
+    if (s->init_user_us || s->init_system_us) {
+        used->cpu_user_us = s->init_user_us;
+        used->cpu_system_us = s->init_system_us;
+    }
+    /* A program can send itself SIGXCPU: only with the time used up is it the limit's. Half
+     * of it, because the kernel's alarm counts ticks and the account does not. */
+    r->facts.cpu_limited = s->plan->cpu_time_ms != COTO_UNIT_NONE &&
+                           used->cpu_user_us + used->cpu_system_us >= s->plan->cpu_time_ms * 500;
+    coto_verdict_decide(&r->facts, r);
+    coto_frame_reader_fini(&s->reader);
+    coto_buf_fini(&s->out);
+    coto_buf_fini(&s->in_pending);
+    coto_buf_fini(&s->pumps[0].pending);
+    coto_buf_fini(&s->pumps[1].pending);
+    free(s->chunk);
+    if (!s->failed)
+        return 0;
+    coto_result_fini(r);
+    *err = s->err;
+    return -1;
+}
+
 int coto_core_run(const struct coto_plan *plan, const struct coto_io *io,
                   struct coto_result *ret_result, struct coto_err *err)
 {
-    struct coto_session s = {.plan = plan, .io = io, .result = ret_result, .file_fd = -1};
+    struct coto_session s = {
+        .plan = plan, .io = io, .result = ret_result, .first_proc = 1, .file_fd = -1};
     const struct coto_driver *driver;
 
-    *ret_result = (struct coto_result){0};
-    s.facts = &ret_result->facts;
-    snprintf(ret_result->id, sizeof ret_result->id, "%s", plan->id);
-    snprintf(ret_result->profile, sizeof ret_result->profile, "%s", plan->profile);
-    memcpy(ret_result->policy_hash, plan->policy_hash, sizeof plan->policy_hash);
-    memcpy(ret_result->code_hash, plan->code_hash, sizeof plan->code_hash);
-    coto_clock_utc(ret_result->started_at);
-    s.phase_us = coto_clock_us();
+    name_result(&s);
     if (coto_driver_choose(plan->isolation, &driver, err) ||
         driver->create(plan, io->progress != NULL, &s.sandbox, err))
         return -1;
@@ -475,24 +531,28 @@ int coto_core_run(const struct coto_plan *plan, const struct coto_io *io,
     phase(&s, "= output drained");
     driver->destroy(s.sandbox, &ret_result->facts.usage);
     phase(&s, "= sandbox destroyed");
-    if (s.init_user_us || s.init_system_us) {
-        ret_result->facts.usage.cpu_user_us = s.init_user_us;
-        ret_result->facts.usage.cpu_system_us = s.init_system_us;
-    }
-    /* A program can send itself SIGXCPU: only with the time used up is it the limit's. Half
-     * of it, because the kernel's alarm counts ticks and the account does not. */
-    const struct coto_usage *used = &ret_result->facts.usage;
-    ret_result->facts.cpu_limited = plan->cpu_time_ms != COTO_UNIT_NONE &&
-                                    used->cpu_user_us + used->cpu_system_us >= plan->cpu_time_ms * 500;
-    coto_verdict_decide(&ret_result->facts, ret_result);
-    coto_frame_reader_fini(&s.reader);
-    coto_buf_fini(&s.out);
-    coto_buf_fini(&s.in_pending);
-    coto_buf_fini(&s.pumps[0].pending);
-    coto_buf_fini(&s.pumps[1].pending);
-    if (!s.failed)
-        return 0;
-    coto_result_fini(ret_result);
-    *err = s.err;
-    return -1;
+    return conclude(&s, err);
+}
+
+int coto_core_run_in(struct coto_run_in *in, const struct coto_plan *plan, const struct coto_io *io,
+                     struct coto_result *ret_result, struct coto_err *err)
+{
+    struct coto_session s = {.plan = plan,
+                             .io = io,
+                             .result = ret_result,
+                             .sandbox = in->sandbox,
+                             .first_proc = in->first_proc,
+                             .keep = in->keep,
+                             .ready = true,
+                             .file_fd = -1};
+
+    name_result(&s);
+    ret_result->driver = in->sandbox->driver->name;
+    begin(&s);
+    loop(&s);
+    coto_artifact_stop(&s);
+    complete(&s);
+    in->sandbox->driver->usage(in->sandbox, &ret_result->facts.usage);
+    in->lost = s.lost || (s.failed && !s.refused);
+    return conclude(&s, err);
 }

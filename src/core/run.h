@@ -23,7 +23,19 @@ struct coto_io {
     void *progress_arg;
 };
 
+/* A run in a sandbox that was made before and may be used again. */
+struct coto_run_in {
+    struct coto_sandbox *sandbox; /* its init is ready */
+    unsigned first_proc;          /* from 1; a number not used in this sandbox before */
+    bool keep;                    /* leave it as it is at the end, unless it was lost */
+    bool lost;                    /* out: its init is gone, or had to be killed */
+};
+
 /* 0: *ret_result is complete (release with coto_result_fini), whatever the
  * program did. -1: coto itself failed; nothing of the sandbox is left. */
 int coto_core_run(const struct coto_plan *plan, const struct coto_io *io,
                   struct coto_result *ret_result, struct coto_err *err);
+/* The same without creating and destroying. Safe from several threads, on a sandbox
+ * each. Usage in the result is what the driver says of the whole sandbox so far. */
+int coto_core_run_in(struct coto_run_in *in, const struct coto_plan *plan, const struct coto_io *io,
+                     struct coto_result *ret_result, struct coto_err *err);

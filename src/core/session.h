@@ -33,8 +33,13 @@ struct coto_session {
     struct coto_buf in_pending;
     int64_t in_credit;   /* frame mode: bytes init will take */
     int stage;
+    unsigned first_proc; /* init's number of the first stage's process */
+    bool keep;           /* the sandbox is used again */
+    char *chunk;         /* COTO_CHUNK bytes, once asked for */
     bool frames; /* the program's stdio travels as frames */
     bool ready, started, exited, collecting, collected, killing, cancelled, finished;
+    bool lost;          /* init is gone, or was killed */
+    bool refused;       /* init did not start the program; all else is well */
     bool send_closed;   /* init takes nothing any more */
     bool stream_closed; /* and says nothing any more */
     int64_t init_user_us, init_system_us; /* kernel's account of all reaped processes */
@@ -50,7 +55,15 @@ struct coto_session {
     bool failed;
 };
 
+#define COTO_CHUNK 65536
+
+static inline unsigned coto_session_proc(const struct coto_session *s)
+{
+    return s->first_proc + (unsigned)s->stage;
+}
+
 /* run.c */
+char *coto_session_chunk(struct coto_session *s); /* NULL: the run has failed */
 int coto_session_flush(struct coto_session *s);           /* send what fits */
 int coto_session_wait_room(struct coto_session *s);       /* until little is queued */
 int coto_session_fail(struct coto_session *s, const struct coto_err *err);

@@ -48,7 +48,7 @@ static void reader_gone(struct coto_session *s, struct coto_pump *pump)
     pump->eof = true;
     if (!s->frames || s->stream_closed)
         return;
-    size_t at = coto_frame_begin(&s->out, COTO_FRAME_CLOSE, (unsigned)s->stage + 1);
+    size_t at = coto_frame_begin(&s->out, COTO_FRAME_CLOSE, coto_session_proc(s));
     coto_frame_add_num(&s->out, COTO_TAG_COUNT, (uint64_t)pump->which);
     coto_frame_end(&s->out, at);
 }
@@ -164,13 +164,14 @@ static int try_splice(struct coto_session *s, struct coto_pump *pump)
 
 void coto_pump_run(struct coto_session *s, struct coto_pump *pump)
 {
-    static char chunk[65536];
-
     if (pump->from_fd < 0 || pump->eof || pump->pending.len >= PENDING_MAX)
         return;
     if (try_splice(s, pump))
         return;
-    ssize_t n = read(pump->from_fd, chunk, sizeof chunk);
+    char *chunk = coto_session_chunk(s);
+    if (!chunk)
+        return;
+    ssize_t n = read(pump->from_fd, chunk, COTO_CHUNK);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
@@ -189,7 +190,7 @@ static bool is_last_stage(const struct coto_session *s)
 
 static void send_stdin_end(struct coto_session *s)
 {
-    size_t at = coto_frame_begin(&s->out, COTO_FRAME_STDIN, (unsigned)s->stage + 1);
+    size_t at = coto_frame_begin(&s->out, COTO_FRAME_STDIN, coto_session_proc(s));
 
     coto_frame_end(&s->out, at);
 }
@@ -220,9 +221,9 @@ static void stdin_ended(struct coto_session *s)
 
 static void stdin_frame(struct coto_session *s)
 {
-    static char chunk[COTO_FRAME_CHUNK];
-    size_t want = s->in_credit < (int64_t)sizeof chunk ? (size_t)s->in_credit : sizeof chunk;
-    ssize_t n = read(s->in_fd, chunk, want);
+    char *chunk = coto_session_chunk(s);
+    size_t want = s->in_credit < COTO_FRAME_CHUNK ? (size_t)s->in_credit : COTO_FRAME_CHUNK;
+    ssize_t n = chunk ? read(s->in_fd, chunk, want) : -1;
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -230,7 +231,7 @@ static void stdin_frame(struct coto_session *s)
         stdin_ended(s);
         return;
     }
-    size_t at = coto_frame_begin(&s->out, COTO_FRAME_STDIN, (unsigned)s->stage + 1);
+    size_t at = coto_frame_begin(&s->out, COTO_FRAME_STDIN, coto_session_proc(s));
     coto_frame_add(&s->out, COTO_TAG_DATA, chunk, (size_t)n);
     coto_frame_end(&s->out, at);
     s->in_credit -= n;
@@ -238,11 +239,13 @@ static void stdin_frame(struct coto_session *s)
 
 static void stdin_copy(struct coto_session *s)
 {
-    static char chunk[65536];
+    char *chunk = coto_session_chunk(s);
     int to = s->sandbox->stdio_fd[0];
 
+    if (!chunk)
+        return;
     if (s->in_pending.len == 0) {
-        ssize_t n = read(s->in_fd, chunk, sizeof chunk);
+        ssize_t n = read(s->in_fd, chunk, COTO_CHUNK);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (n <= 0) {
