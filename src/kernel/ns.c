@@ -148,7 +148,9 @@ int coto_ns_make_net(int *ret_fd)
     return 0;
 }
 
-int coto_pidfd_signal(int pidfd, int signo)
+int coto_pidfd_signal(int pidfd, pid_t child, int signo)
 {
-    return (int)syscall(SYS_pidfd_send_signal, pidfd, signo, NULL, 0);
+    int failed = (int)syscall(SYS_pidfd_send_signal, pidfd, signo, NULL, 0);
+
+    return failed && errno == ENOSYS && child > 0 ? kill(child, signo) : failed;
 }

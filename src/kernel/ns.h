@@ -47,4 +47,5 @@ void coto_ns_read(struct coto_ns_set *ret_set);
  * opens it. 0 or an errno; touches neither errno nor memory of others, so that it
  * can run beside another thread. */
 int coto_ns_make_net(int *ret_fd);
-int coto_pidfd_signal(int pidfd, int signo);
+/* Signals a child that was not waited for yet: by its number where pidfds cannot. */
+int coto_pidfd_signal(int pidfd, pid_t child, int signo);

@@ -1,5 +1,6 @@
 #include "wire/frame.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -224,4 +225,6 @@ void coto_field_error(const struct coto_frame *frame, struct coto_err *ret_err)
     ret_err->sys_errno = (int)coto_field_num(frame, COTO_TAG_ERRNO);
     copy_text(frame, COTO_TAG_TEXT, ret_err->text, sizeof ret_err->text);
     copy_text(frame, COTO_TAG_REMEDY, ret_err->remedy, sizeof ret_err->remedy);
+    if (ret_err->sys_errno == ENOSYS && !ret_err->remedy[0])
+        coto_err_remedy(ret_err, "use Linux 5.12 or later; `coto doctor` says what this kernel lacks");
 }

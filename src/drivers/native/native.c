@@ -276,7 +276,7 @@ static void native_kill(struct coto_sandbox *sandbox)
     if (n->has_group)
         coto_cgroup_unthrottle(&n->group);
     if (n->pidfd >= 0)
-        coto_pidfd_signal(n->pidfd, SIGKILL);
+        coto_pidfd_signal(n->pidfd, n->pid, SIGKILL);
 }
 
 /* Without a cgroup the kernel's account of the reaped tree has to do. */
@@ -300,7 +300,7 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
         return;
     if (n->pid > 0) {
         if (n->pidfd >= 0)
-            coto_pidfd_signal(n->pidfd, SIGKILL);
+            coto_pidfd_signal(n->pidfd, n->pid, SIGKILL);
         coto_guard_close_after(&n->guard, n->pidfd, &n->mounts_fd);
         /* The account is read while init is dying: what it measures is dead. */
         if (ret_usage)

@@ -191,7 +191,7 @@ static void wait_for_init(struct subprocess *sp, struct coto_usage *usage)
 
     subprocess_kill(&sp->base);
     if (poll(&pfd, 1, 2000) == 0)
-        coto_pidfd_signal(sp->pidfd, SIGKILL);
+        coto_pidfd_signal(sp->pidfd, sp->pid, SIGKILL);
     while (wait4(sp->pid, &status, 0, &ru) < 0 && errno == EINTR)
         ;
     usage->cpu_user_us = (int64_t)ru.ru_utime.tv_sec * 1000000 + ru.ru_utime.tv_usec;
