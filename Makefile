@@ -2,7 +2,7 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 10
-export DESTDIR FUZZ_SECONDS
+export DESTDIR FUZZ_SECONDS SITUATIONS
 
 .PHONY: all run weak test escape lint asan fuzz bench install clean help
 
@@ -24,6 +24,11 @@ test: ## build and run every test; ends with "N passed, N failed"
 	@tools/install-deps test
 	@$(MAKE) --no-print-directory all weak
 	@tests/run $(BUILD)
+
+escape: ## every attack in every situation (SITUATIONS="root user userns old"); writes docs/EVIDENCE.md
+	@tools/install-deps test
+	@$(MAKE) --no-print-directory all weak
+	@tests/run --escape $(BUILD)
 
 lint: ## gcc and clang with warnings as errors, clang-tidy, cppcheck, shellcheck, layers
 	@tools/install-deps test

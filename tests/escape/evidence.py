@@ -4,19 +4,21 @@ import json
 import os
 import time
 
-from .harness import Escaped, Refused, Untestable, situation
+from .harness import Escaped, Untestable, situation
 
 untestable = []
 
 
-def record(case, part, outcome, text, seconds):
+def write(row):
     where = os.environ.get("COTO_TEST_EVIDENCE")
-    if not where:
-        return
-    row = {"id": case.ID, "situation": situation(), "part": part, "outcome": outcome,
-           "text": " ".join(str(text).split())[:200], "seconds": round(seconds, 2)}
-    with open(os.path.join(where, situation() + ".jsonl"), "a") as file:
-        file.write(json.dumps(row) + "\n")
+    if where:
+        with open(os.path.join(where, situation() + ".jsonl"), "a") as file:
+            file.write(json.dumps({"situation": situation(), **row}) + "\n")
+
+
+def record(case, part, outcome, text, seconds):
+    write({"id": case.ID, "part": part, "outcome": outcome,
+           "text": " ".join(str(text).split())[:200], "seconds": round(seconds, 2)})
 
 
 @contextlib.contextmanager
@@ -34,12 +36,6 @@ def judged(case, part):
     except Untestable as reason:
         untestable.append((case.ID, part, str(reason)))
         note("untestable", reason)
-    except Refused as refusal:
-        # Closed is held, where coto is documented to refuse; with a remedy, or it is a failure.
-        if situation() != "old" or not refusal.remedy:
-            note("FAILED", refusal)
-            raise
-        note("refused", refusal.message)
     except Escaped as escape:
         note(escape.kind if part == "attack" else "FAILED", escape.text)
         raise

@@ -4,10 +4,13 @@ import pathlib
 
 import pytest
 
-from .evidence import judged
+from cli.helpers import CORE
+from .catalogue import IDS
+from .evidence import judged, write
 from .harness import Box
 
 FOLDER = pathlib.Path(__file__).with_name("cases")
+MISSING = {"root": set(), "user": set(), "userns": set(), "old": {"landlock"}}
 NAMES = sorted(path.stem for path in FOLDER.glob("[a-z][a-z]_[0-9][0-9].py"))
 
 
@@ -41,3 +44,15 @@ def test_control(name, box):
     case = load(name)
     with judged(case, "control") as words:
         words.append(case.control(box))
+
+
+def test_walls_here(box):
+    """Which walls this situation gives, for the table."""
+    walls = {name: wall["mechanism"] if wall["up"] else "missing"
+             for name, wall in box.sh("true").json["walls"].items() if wall["wanted"]}
+    assert all(state != "missing" for name, state in walls.items() if name in CORE - MISSING[box.situation])
+    write({"part": "walls", "walls": walls})
+
+
+def test_every_id_is_known():
+    assert not set(map(title, NAMES)) - set(IDS)
