@@ -30,6 +30,7 @@ struct test {
     struct coto_testdirs dirs;
     const char *runner_name;
     const char *junit_file;
+    int junit_fd;
     const struct coto_runner *runner;
     struct coto_cases cases;
     bool passed;
@@ -343,6 +344,21 @@ static int print_table(const struct test *test)
     return coto_cli_print(&out);
 }
 
+static int fail_junit(const struct test *test, int error, struct coto_err *err)
+{
+    coto_err_set(err, COTO_ERR_OUTPUT, error, "--junit: '%s'", test->junit_file);
+    return coto_err_remedy(err, "name a file in a directory that exists and can be written to");
+}
+
+/* Before the run: afterwards a program may have put a link there (RI-04). */
+static int open_junit(struct test *test, struct coto_err *err)
+{
+    if (!test->junit_file)
+        return 0;
+    test->junit_fd = open(test->junit_file, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    return test->junit_fd < 0 ? fail_junit(test, errno, err) : 0;
+}
+
 static int write_junit(const struct test *test, struct coto_err *err)
 {
     coto_auto_buf xml = {0}, name = {0};
@@ -358,12 +374,11 @@ static int write_junit(const struct test *test, struct coto_err *err)
         .output = &test->job.result.out.data,
     };
     coto_junit_xml(&junit, &xml);
-    coto_auto_fd fd = open(test->junit_file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd >= 0 && !xml.failed && coto_fd_write_all(fd, coto_buf_str(&xml), xml.len) == 0)
+    /* Not every file can be cut: it may be a pipe. */
+    if (!xml.failed && (ftruncate(test->junit_fd, 0) == 0 || errno == EINVAL) &&
+        coto_fd_write_all(test->junit_fd, coto_buf_str(&xml), xml.len) == 0)
         return 0;
-    coto_err_set(err, COTO_ERR_OUTPUT, xml.failed ? ENOMEM : errno, "--junit: '%s'",
-                 test->junit_file);
-    return coto_err_remedy(err, "name a file in a directory that exists and can be written to");
+    return fail_junit(test, xml.failed ? ENOMEM : errno, err);
 }
 
 /* Time and memory keep their own statuses, and so does the caller's signal. */
@@ -381,7 +396,7 @@ static int run_planned(struct test *test)
     struct coto_err err = {0};
 
     test->signal_fd = coto_cli_catch_signals();
-    if (execute(test, &err))
+    if (open_junit(test, &err) || execute(test, &err))
         return coto_cli_fail_as(test->json, &err);
     int status = exit_status(test);
     int failed = test->json ? print_json(test) : print_table(test);
@@ -394,7 +409,7 @@ static int run_planned(struct test *test)
 
 int coto_cli_test(int argc, char **argv, char **envp)
 {
-    static struct test test = {.dirs = {.submission_fd = -1, .tests_fd = -1}};
+    static struct test test = {.dirs = {.submission_fd = -1, .tests_fd = -1}, .junit_fd = -1};
     const struct coto_args_flag flags[] = {
         {"runner", "NAME", "test runner to use; else taken from the files present",
          &test.runner_name},
@@ -419,6 +434,7 @@ int coto_cli_test(int argc, char **argv, char **envp)
         status = coto_cli_print_plan(&test.job.plan);
     else
         status = run_planned(&test);
+    coto_own_close(&test.junit_fd);
     coto_cases_fini(&test.cases);
     coto_job_fini(&test.job);
     coto_testdirs_close(&test.dirs);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static int read_prompt(struct coto_job *job, struct coto_err *err)
 {
@@ -52,15 +53,25 @@ static int report_include(const struct coto_job *job, unsigned *ret_include, str
                                      ret_include, err);
 }
 
+static int open_report(struct coto_job *job, struct coto_err *err)
+{
+    const char *dir = coto_policy_str(&job->policy, COTO_OPT_REPORT);
+
+    if (!*dir)
+        return 0;
+    if (coto_report_open(dir, &job->report_fd, err))
+        return -1;
+    job->has_report = true;
+    return 0;
+}
+
 int coto_job_run(struct coto_job *job, struct coto_io *io, struct coto_err *err)
 {
     coto_auto_fd artifacts = -1;
     unsigned include = 0;
 
-    const char *report = coto_policy_str(&job->policy, COTO_OPT_REPORT);
-
     if (open_artifacts(job, &artifacts, err) || report_include(job, &include, err) ||
-        (*report && coto_report_check(report, err)))
+        open_report(job, err))
         return -1;
     job->plan.want_artifacts = job->plan.want_artifacts || artifacts >= 0;
     io->artifacts_fd = artifacts;
@@ -73,7 +84,6 @@ int coto_job_run(struct coto_job *job, struct coto_io *io, struct coto_err *err)
 
 int coto_job_write_report(const struct coto_job *job, struct coto_err *err)
 {
-    const char *dir = coto_policy_str(&job->policy, COTO_OPT_REPORT);
     const char *hash = coto_policy_str(&job->policy, COTO_OPT_PROMPT_HASH);
     const struct coto_plan_file *code = job->plan.file_count ? &job->plan.files[0] : NULL;
     struct coto_report_extra extra = {
@@ -84,11 +94,11 @@ int coto_job_write_report(const struct coto_job *job, struct coto_err *err)
         .code_len = code ? code->len : 0,
     };
 
-    if (!*dir)
+    if (!job->has_report)
         return 0;
     if (report_include(job, &extra.include, err))
         return -1;
-    return coto_report_write(dir, &job->result, &job->plan, &extra, err);
+    return coto_report_write(job->report_fd, &job->result, &job->plan, &extra, err);
 }
 
 void coto_job_fini(struct coto_job *job)
@@ -97,4 +107,7 @@ void coto_job_fini(struct coto_job *job)
     coto_plan_fini(&job->plan);
     coto_policy_fini(&job->policy);
     coto_buf_fini(&job->prompt);
+    if (job->has_report)
+        close(job->report_fd);
+    job->has_report = false;
 }

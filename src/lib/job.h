@@ -22,6 +22,8 @@ struct coto_job {
     struct coto_plan plan;
     struct coto_result result;
     struct coto_buf prompt; /* of prompt-file */
+    bool has_report;
+    int report_fd; /* the directory of reports, when has_report */
 };
 
 /* Contradictions, the prompt, the plan. Errors: POLICY, USAGE, INPUT, FORBIDDEN, TOOL. */
@@ -29,6 +31,6 @@ int coto_job_plan(struct coto_job *job, struct coto_err *err);
 /* Runs the plan. The caller says where bytes go; the artifacts directory, and
  * capturing where the report wants the output, are added here. */
 int coto_job_run(struct coto_job *job, struct coto_io *io, struct coto_err *err);
-/* Writes the report file when the policy names a directory. */
+/* Writes the report file when the policy names a directory, which coto_job_run opened. */
 int coto_job_write_report(const struct coto_job *job, struct coto_err *err);
 void coto_job_fini(struct coto_job *job);

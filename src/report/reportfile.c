@@ -122,15 +122,15 @@ static int make_dirs(const char *dir)
     return mkdir(path, 0700) && errno != EEXIST ? -1 : 0;
 }
 
-static int open_dir(const char *dir, int *ret_fd, struct coto_err *err)
+int coto_report_open(const char *dir, int *ret_fd, struct coto_err *err)
 {
     coto_auto_fd fd = -1;
 
     if (make_dirs(dir) == 0)
         fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) {
-        coto_err_set(err, COTO_ERR_OUTPUT, errno, "report directory '%s'", dir);
-        return coto_err_remedy(err, "name a directory you may write to with --report");
+    if (fd < 0 || faccessat(fd, ".", W_OK | X_OK, 0)) {
+        coto_err_set(err, COTO_ERR_OUTPUT, errno, "--report: '%s'", dir);
+        return coto_err_remedy(err, "name a directory you may write to");
     }
     *ret_fd = coto_take_fd(&fd);
     return 0;
@@ -161,25 +161,10 @@ static int write_new(int dirfd, const char *name, const struct coto_buf *text)
     return coto_fd_write_all(fd, text->data, text->len) || fdatasync(fd) ? -1 : 0;
 }
 
-int coto_report_check(const char *dir, struct coto_err *err)
-{
-    coto_auto_fd fd = -1;
-
-    if (open_dir(dir, &fd, err))
-        return -1;
-    if (faccessat(fd, ".", W_OK | X_OK, 0)) {
-        coto_err_set(err, COTO_ERR_OUTPUT, errno, "--report: '%s'", dir);
-        return coto_err_remedy(err, "name a directory you may write to");
-    }
-    return 0;
-}
-
-int coto_report_write(const char *dir, const struct coto_result *result,
-                      const struct coto_plan *plan, const struct coto_report_extra *extra,
-                      struct coto_err *err)
+int coto_report_write(int dirfd, const struct coto_result *result, const struct coto_plan *plan,
+                      const struct coto_report_extra *extra, struct coto_err *err)
 {
     const struct coto_report_extra none = {0};
-    coto_auto_fd dirfd = -1;
     coto_auto_buf text = {0};
     char name[COTO_TIME_TEXT + COTO_ID_TEXT + 8];
     char temporary[sizeof name + 8];
@@ -187,15 +172,13 @@ int coto_report_write(const char *dir, const struct coto_result *result,
     build(result, plan, extra ? extra : &none, &text);
     if (text.failed)
         return coto_err_set(err, COTO_ERR_OUTPUT, ENOMEM, "report of %s", result->id);
-    if (open_dir(dir, &dirfd, err))
-        return -1;
     make_name(result, name, sizeof name);
     snprintf(temporary, sizeof temporary, ".%s.new", name);
     if (write_new(dirfd, temporary, &text) || renameat(dirfd, temporary, dirfd, name)) {
         int saved = errno;
         if (saved != EEXIST)
             unlinkat(dirfd, temporary, 0);
-        return coto_err_set(err, COTO_ERR_OUTPUT, saved, "report '%s/%s'", dir, name);
+        return coto_err_set(err, COTO_ERR_OUTPUT, saved, "report '%s'", name);
     }
     return 0;
 }

@@ -28,12 +28,12 @@ struct coto_report_extra {
 int coto_report_parse_include(const struct coto_strv *words, unsigned *ret_include,
                               struct coto_err *err);
 
-/* Whether a report can be written there, before anything runs; missing directories are
- * made. */
-int coto_report_check(const char *dir, struct coto_err *err);
+/* The directory of reports, before anything runs: by the time a report is written a
+ * program may have put a link under that name (RI-04). Missing directories are made with
+ * mode 0700; one that cannot be written to is an OUTPUT error. */
+int coto_report_open(const char *dir, int *ret_fd, struct coto_err *err);
 
-/* Writes <dir>/<started>-<id>.json, mode 0600, complete or not at all; missing
- * directories are made with mode 0700. `extra` may be NULL. OUTPUT errors. */
-int coto_report_write(const char *dir, const struct coto_result *result,
-                      const struct coto_plan *plan, const struct coto_report_extra *extra,
-                      struct coto_err *err);
+/* Writes <started>-<id>.json there, mode 0600, complete or not at all. `extra` may be
+ * NULL. OUTPUT errors. */
+int coto_report_write(int dirfd, const struct coto_result *result, const struct coto_plan *plan,
+                      const struct coto_report_extra *extra, struct coto_err *err);
