@@ -143,6 +143,8 @@ static void send_data(struct collect *c, int fd, uint64_t size)
         ssize_t n = read(fd, chunk, size < sizeof chunk ? (size_t)size : sizeof chunk);
         if (n < 0 && errno == EINTR)
             continue;
+        if (n < 0)
+            c->skipped++; /* the rest of it; the result says that something is missing */
         if (n <= 0)
             break; /* shrank meanwhile: FILE_END tells the real length by what came */
         size_t at = coto_frame_begin(out, COTO_FRAME_FILE_DATA, 0);
@@ -218,16 +220,18 @@ static void collect_dir(struct collect *c, int dirfd, int depth)
 {
     coto_auto_fd copy = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = copy < 0 ? NULL : fdopendir(copy);
-    struct dirent *entry;
+    struct dirent *entry = NULL;
 
     if (!dir) {
         c->skipped++;
         return;
     }
     coto_take_fd(&copy);
-    while (!c->init->bye && (entry = readdir(dir)))
+    while (!c->init->bye && (errno = 0, entry = readdir(dir)))
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             collect_entry(c, dirfd, entry->d_name, depth);
+    if (!entry && errno)
+        c->skipped++; /* how many more there were is not known */
     closedir(dir);
 }
 
