@@ -2,27 +2,32 @@
 
 #include "base/fd.h"
 #include "base/json.h"
+#include "report/escape.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
+static bool is_control(char c)
+{
+    return (unsigned char)c < 0x20 || c == 0x7f;
+}
+
+/* A name has no lines or columns: of the controls not one passes, and of the rest what
+ * passes on a terminal. */
 void coto_cli_add_visible(struct coto_buf *out, const char *text)
 {
-    const unsigned char *p = (const unsigned char *)text;
-    size_t len = strlen(text);
+    struct coto_escape escape = {0};
 
-    for (size_t i = 0; i < len;) {
-        size_t n = coto_utf8_len(p + i, len - i);
-        bool c1 = n == 2 && p[i] == 0xc2 && p[i + 1] < 0xa0;
-        if (n == 0 || p[i] < 0x20 || p[i] == 0x7f || c1) {
-            n = n ? n : 1;
-            for (size_t k = 0; k < n; k++)
-                coto_buf_addf(out, "\\x%02x", p[i + k]);
-        } else {
-            coto_buf_add(out, p + i, n);
-        }
-        i += n;
+    while (*text) {
+        size_t n = 0;
+        while (text[n] && !is_control(text[n]))
+            n++;
+        coto_escape_add(&escape, text, n, out);
+        coto_escape_end(&escape, out);
+        text += n;
+        if (*text)
+            coto_buf_addf(out, "\\x%02x", (unsigned char)*text++);
     }
 }
 

@@ -20,7 +20,8 @@ int coto_cli_help_verb(const char *verb, const struct coto_args_flag *extra);
 void coto_cli_help_text(const char *verb, const struct coto_args_flag *extra,
                         struct coto_buf *out);
 
-/* Appends text with control characters, C1 controls and bad UTF-8 made visible. */
+/* Appends text with control characters, C1 controls, direction overrides and bad UTF-8
+ * made visible. */
 void coto_cli_add_visible(struct coto_buf *out, const char *text);
 
 /* A table with aligned columns: cells row by row, the first row is the header. */
