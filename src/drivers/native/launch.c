@@ -56,11 +56,12 @@ static int make_stream(struct native *n, struct native_launch *launch, struct co
     setsockopt(sv[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
     /* Tests only: stdio as frames, as at levels that have one byte stream and no
      * pipes; coto-init's own stdio is then nothing. */
-    bool frames = getenv("COTO_TEST_FRAMES") != NULL;
+    bool frames = getenv("COTO_TEST_FRAMES") != NULL || !coto_up("stdio");
     for (int i = 0; i < 3; i++) {
         int p[2];
         if (frames) {
-            launch->fds[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
+            launch->fds[i] = coto_up("stdio") ? open("/dev/null", O_RDWR | O_CLOEXEC)
+                                              : fcntl(i, F_DUPFD_CLOEXEC, 3);
             continue;
         }
         if (pipe2(p, O_CLOEXEC))
