@@ -51,6 +51,12 @@ struct coto_driver {
     void (*prepare)(void);
     void (*discard)(void);
 
+    /* Optional: from now on this process makes many sandboxes on behalf of others. Their
+     * stdio travels as frames, and what a kill -9 of this process leaves behind is swept
+     * by the next one (sweep) instead of by a guard each. */
+    void (*serve)(void);
+    void (*sweep)(void);
+
     /* Everything up to a coto-init that waits for frames. Walls the driver
      * itself raised are in sandbox->walls, read back; a wall of plan->need that
      * cannot be raised is an error that names it. With verbose, set-up steps come

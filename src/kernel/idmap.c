@@ -11,17 +11,37 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define NEWUIDMAP "/usr/bin/newuidmap"
 #define NEWGIDMAP "/usr/bin/newgidmap"
+#define PIDS_END (1u << 22)
+#define NUMBERS_ABOVE (1u << 26)
+
+/* No two sandboxes that live at the same time have the same: the first of a process has its
+ * pid, all others come from a range above all pids, where each process starts at random. */
+static unsigned sandbox_number(void)
+{
+    static unsigned next;
+    static bool first_done;
+    unsigned number = (unsigned)getpid();
+
+    if (first_done) {
+        if (!next && getrandom(&next, sizeof next, GRND_NONBLOCK) != sizeof next)
+            next = number * 2654435761u;
+        number = PIDS_END + next++ % NUMBERS_ABOVE;
+    }
+    first_done = true;
+    return number;
+}
 
 /* Picks an id inside the ranges this process itself may map: the fixed base on
  * an ordinary host, the upper end of the largest range inside a container. 0 when
  * there is no range. */
-static unsigned pick_from(const char *file)
+static unsigned pick_from(const char *file, unsigned number)
 {
     char text[2048];
     unsigned best = 0;
@@ -36,12 +56,12 @@ static unsigned pick_from(const char *file)
         line += *line == '\n';
         if (sscanf(line, "%u %u %u", &inside, &outside, &count) != 3)
             break;
-        unsigned wanted = COTO_IDMAP_BASE + (unsigned)getpid();
+        unsigned wanted = COTO_IDMAP_BASE + number;
         if (wanted - inside < count && wanted >= inside)
             return wanted;
         if (count > best_count) {
             unsigned span = count - 1 < 32768 ? count - 1 : 32768;
-            best = inside + count - 1 - (unsigned)getpid() % span;
+            best = inside + count - 1 - number % span;
             best_count = count;
         }
     }
@@ -107,8 +127,9 @@ int coto_idmap_choose(int mode, struct coto_idmap *ret_map, struct coto_err *err
         return 0;
     }
     if (mode != COTO_IDMAP_SUBUID && may_map_ranges()) {
-        unsigned uid = pick_from("/proc/self/uid_map");
-        unsigned gid = pick_from("/proc/self/gid_map");
+        unsigned number = sandbox_number();
+        unsigned uid = pick_from("/proc/self/uid_map", number);
+        unsigned gid = pick_from("/proc/self/gid_map", number);
         if (uid && gid) {
             map = (struct coto_idmap){.kind = COTO_MAP_RANGE, .host_uid = uid, .host_gid = gid};
             *ret_map = map;

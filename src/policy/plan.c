@@ -15,7 +15,7 @@
 /* The kernel's MAX_ARG_STRLEN, with the closing NUL. */
 #define ITEM_MAX ((size_t)128 * 1024 - 1)
 
-static int make_id(char ret_id[COTO_ID_TEXT], struct coto_err *err)
+int coto_plan_new_id(char ret_id[COTO_ID_TEXT], struct coto_err *err)
 {
     unsigned char b[16];
     char *out = ret_id;
@@ -379,7 +379,7 @@ static int fill(const struct coto_policy *policy, const struct coto_source_code 
     snprintf(plan->profile, sizeof plan->profile, "%s",
              coto_policy_str(policy, COTO_OPT_PROFILE));
     coto_policy_hash(policy, plan->policy_hash);
-    if (make_id(plan->id, err) || set_names(policy, plan, err) || set_caps(policy, plan, err) ||
+    if (coto_plan_new_id(plan->id, err) || set_names(policy, plan, err) || set_caps(policy, plan, err) ||
         set_walls(policy, plan, err) || coto_plan_add_paths(policy, plan, err) ||
         coto_plan_add_code(policy, code, plan, err))
         return -1;

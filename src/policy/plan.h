@@ -108,6 +108,8 @@ struct coto_source_code {
 int coto_plan_make(const struct coto_policy *policy, const struct coto_source_code *code,
                    struct coto_plan *ret_plan, struct coto_err *err);
 void coto_plan_fini(struct coto_plan *plan);
+/* A random UUID (version 4). */
+int coto_plan_new_id(char ret_id[COTO_ID_TEXT], struct coto_err *err);
 void coto_plan_json(const struct coto_plan *plan, struct coto_json *json);
 
 /* Whether a program of that name lies on the sandbox's PATH. */

@@ -56,7 +56,7 @@ static int make_stream(struct native *n, struct native_launch *launch, struct co
     setsockopt(sv[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
     /* Tests only: stdio as frames, as at levels that have one byte stream and no
      * pipes; coto-init's own stdio is then nothing. */
-    bool frames = getenv("COTO_TEST_FRAMES") != NULL || !coto_up("stdio");
+    bool frames = native_serves || getenv("COTO_TEST_FRAMES") != NULL || !coto_up("stdio");
     for (int i = 0; i < 3; i++) {
         int p[2];
         if (frames) {
@@ -302,7 +302,9 @@ int native_send_setup(struct native *n, bool verbose, struct coto_err *err)
 
 int native_send_ids(struct native *n, struct coto_err *err)
 {
-    if (coto_idmap_choose(n->plan->idmap, &n->map, err) ||
+    bool chosen = n->lend_uid && n->plan->idmap == COTO_IDMAP_AUTO;
+
+    if ((!chosen && coto_idmap_choose(n->plan->idmap, &n->map, err)) ||
         coto_idmap_write(&n->map, n->pid, n->plan->uid, n->plan->gid, err))
         return -1;
     /* The program's own pipes: else opening /dev/stdout or /dev/stderr is refused. */

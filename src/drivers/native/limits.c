@@ -134,7 +134,7 @@ int native_cgroup_make(struct native *n, struct coto_err *err)
         n->cgroup_host.version = 0;
     if (n->cgroup_host.version == 0)
         return 0;
-    if (coto_guard_start(&n->guard, guard_action, n, err))
+    if (!native_serves && coto_guard_start(&n->guard, guard_action, n, err))
         return -1;
     n->cgroup_host.with_me = n->guard.pid;
     struct coto_err why = {0};

@@ -184,6 +184,24 @@ static int native_create(const struct coto_plan *plan, bool verbose,
     return 0;
 }
 
+/* ---- many for others ---- */
+
+bool native_serves;
+
+static void native_serve(void)
+{
+    native_serves = true;
+}
+
+static void native_sweep(void)
+{
+    struct coto_cgroup_host host = {0};
+
+    coto_cgroup_find(&host);
+    if (host.version)
+        coto_cgroup_sweep(&host);
+}
+
 /* ---- reading back ---- */
 
 static const enum coto_wall ns_wall[COTO_NS_COUNT] = {
@@ -242,7 +260,7 @@ static int native_inspect(struct coto_sandbox *sandbox, const struct coto_frame 
     }
     /* The program is starting and we have nothing to do: time to clean up after those
      * that were killed together with their guards. */
-    if (n->has_group)
+    if (n->has_group && !native_serves)
         coto_cgroup_sweep(&n->cgroup_host);
     if (n->guard.pid > 0)
         hold_mounts(n);
@@ -342,6 +360,8 @@ const struct coto_driver coto_driver_native = {
     .probe = native_probe,
     .prepare = native_prepare,
     .discard = native_discard,
+    .serve = native_serve,
+    .sweep = native_sweep,
     .create = native_create,
     .inspect = native_inspect,
     .usage = native_usage,

@@ -16,6 +16,9 @@ struct native_launch {
     _Alignas(16) char stack[16 * 1024];
 };
 
+/* Set by native_serve; see driver.h. */
+extern bool native_serves;
+
 struct native {
     struct coto_sandbox base; /* first */
     const struct coto_plan *plan;

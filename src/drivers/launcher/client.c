@@ -1,0 +1,200 @@
+#include "drivers/launcher/client.h"
+
+#include "base/fd.h"
+#include "drivers/launcher/talk.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct box {
+    struct coto_sandbox base; /* first */
+    int channel_fd;
+    uint64_t number;
+};
+
+static const struct coto_driver coto_driver_launcher;
+
+/* ---- one question, one answer ---- */
+
+static int gone(struct coto_err *err)
+{
+    coto_err_set(err, COTO_ERR_UNAVAILABLE, errno, "the launcher does not answer");
+    return coto_err_remedy(err, "it is started again at once: try again");
+}
+
+/* The answer stays in *buf. */
+static int ask(int fd, struct coto_buf *buf, int attach_fd, struct coto_frame *ret_answer,
+               int *ret_fd, struct coto_err *err)
+{
+    int got_fd = -1;
+
+    if (buf->failed)
+        return coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "talk to the launcher");
+    if (coto_launch_send(fd, buf, attach_fd))
+        return gone(err);
+    errno = 0;
+    if (coto_launch_receive(fd, buf, ret_answer, &got_fd) != 1)
+        return gone(err);
+    if (ret_answer->type == COTO_FRAME_ERROR) {
+        coto_own_close(&got_fd);
+        coto_field_error(ret_answer, err);
+        return -1;
+    }
+    if (ret_fd)
+        *ret_fd = got_fd;
+    else
+        coto_own_close(&got_fd);
+    return 0;
+}
+
+static int ask_of_box(struct box *box, enum coto_frame_type type, struct coto_usage *ret_usage)
+{
+    coto_auto_buf buf = {0};
+    struct coto_frame answer;
+    struct coto_err err = {0};
+    size_t at = coto_frame_begin(&buf, type, 0);
+
+    coto_frame_add_num(&buf, COTO_TAG_L_BOX, box->number);
+    coto_frame_end(&buf, at);
+    if (ret_usage)
+        *ret_usage = (struct coto_usage){-1, -1, -1, -1, 0, 0, 0};
+    if (ask(box->channel_fd, &buf, -1, &answer, NULL, &err))
+        return -1;
+    if (ret_usage)
+        coto_launch_take_usage(&answer, ret_usage);
+    return 0;
+}
+
+/* ---- the driver's slots ---- */
+
+static int box_usage(struct coto_sandbox *sandbox, struct coto_usage *ret_usage)
+{
+    return ask_of_box((struct box *)sandbox, COTO_FRAME_USAGE, ret_usage);
+}
+
+static void box_kill(struct coto_sandbox *sandbox)
+{
+    struct box *box = (struct box *)sandbox;
+    coto_auto_buf buf = {0};
+    size_t at = coto_frame_begin(&buf, COTO_FRAME_BOX_KILL, 0);
+
+    coto_frame_add_num(&buf, COTO_TAG_L_BOX, box->number);
+    coto_frame_end(&buf, at);
+    coto_launch_send(box->channel_fd, &buf, -1);
+}
+
+static void box_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_usage)
+{
+    struct box *box = (struct box *)sandbox;
+
+    if (!box)
+        return;
+    ask_of_box(box, COTO_FRAME_DESTROY, ret_usage);
+    coto_own_close(&box->base.stream_fd);
+    free(box);
+}
+
+static const struct coto_driver coto_driver_launcher = {
+    .name = "native",
+    .isolation = COTO_ISOLATION_PROCESS,
+    .doc = "the native driver, run by the service's launcher",
+    .usage = box_usage,
+    .kill = box_kill,
+    .destroy = box_destroy,
+};
+
+/* ---- from outside ---- */
+
+int coto_launch_channel(int control_fd, struct coto_err *err)
+{
+    coto_auto_buf buf = {0};
+    struct coto_frame answer;
+    int sv[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv))
+        return coto_err_set(err, COTO_ERR_LIMIT, errno, "channel to the launcher");
+    coto_auto_fd theirs = sv[1];
+    coto_auto_fd ours = sv[0];
+    size_t at = coto_frame_begin(&buf, COTO_FRAME_CHANNEL, 0);
+    coto_frame_end(&buf, at);
+    if (ask(control_fd, &buf, theirs, &answer, NULL, err))
+        return -1;
+    return coto_take_fd(&ours);
+}
+
+int coto_launch_create(int channel_fd, const struct coto_plan *plan, unsigned waiting,
+                       struct coto_sandbox **ret_sandbox, struct coto_err *err)
+{
+    coto_auto_buf buf = {0};
+    struct coto_frame answer;
+    coto_auto_fd stream = -1;
+    size_t at = coto_frame_begin(&buf, COTO_FRAME_CREATE, 0);
+
+    coto_frame_add_num(&buf, COTO_TAG_L_WAITING, waiting);
+    if (coto_launch_add_plan(&buf, plan, err))
+        return -1;
+    coto_frame_end(&buf, at);
+    if (ask(channel_fd, &buf, -1, &answer, &stream, err))
+        return -1;
+    coto_auto_free struct box *box = calloc(1, sizeof *box);
+    if (!box || stream < 0 || coto_launch_take_sandbox(&answer, &box->base))
+        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "launcher: an answer that makes no sense");
+    box->number = coto_field_num(&answer, COTO_TAG_L_BOX);
+    box->base.driver = &coto_driver_launcher;
+    box->base.alive_fd = -1;
+    for (int i = 0; i < 3; i++)
+        box->base.stdio_fd[i] = -1;
+    coto_fd_set_nonblock(stream, 1);
+    box->base.stream_fd = coto_take_fd(&stream);
+    coto_launch_use(&box->base, channel_fd, plan);
+    *ret_sandbox = &box->base;
+    box = NULL;
+    return 0;
+}
+
+void coto_launch_use(struct coto_sandbox *sandbox, int channel_fd, const struct coto_plan *plan)
+{
+    ((struct box *)sandbox)->channel_fd = channel_fd;
+    sandbox->work_dir = plan->workdir;
+}
+
+uint64_t coto_launch_number(const struct coto_sandbox *sandbox)
+{
+    return ((const struct box *)sandbox)->number;
+}
+
+int coto_launch_warm(int control_fd, const struct coto_plan *plan, unsigned min, unsigned max,
+                     struct coto_err *err)
+{
+    coto_auto_buf buf = {0};
+    struct coto_frame answer;
+    size_t at = coto_frame_begin(&buf, COTO_FRAME_WARM, 0);
+
+    coto_frame_add_num(&buf, COTO_TAG_L_MIN, min);
+    coto_frame_add_num(&buf, COTO_TAG_L_MAX, max);
+    if (coto_launch_add_plan(&buf, plan, err))
+        return -1;
+    coto_frame_end(&buf, at);
+    return ask(control_fd, &buf, -1, &answer, NULL, err);
+}
+
+int coto_launch_get_status(int channel_fd, struct coto_launch_status *ret_status,
+                           struct coto_err *err)
+{
+    coto_auto_buf buf = {0};
+    struct coto_frame answer;
+    struct coto_field field = {0};
+    size_t at = coto_frame_begin(&buf, COTO_FRAME_STATUS, 0);
+
+    coto_frame_end(&buf, at);
+    if (ask(channel_fd, &buf, -1, &answer, NULL, err))
+        return -1;
+    *ret_status = (struct coto_launch_status){0};
+    while (coto_field_next(&answer, &field) == 1)
+        if (field.tag == COTO_TAG_L_POOL && field.len == sizeof *ret_status)
+            memcpy(ret_status, field.data, sizeof *ret_status);
+    return 0;
+}

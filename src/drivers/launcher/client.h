@@ -1,0 +1,33 @@
+/* Sandboxes made by another process, the launcher, which holds the privilege that this
+ * one does not have. Blocking; a channel belongs to one thread at a time. */
+#pragma once
+
+#include "drivers/driver.h"
+
+#include <stdint.h>
+
+/* One more channel over an existing one. fd or -1. */
+int coto_launch_channel(int control_fd, struct coto_err *err);
+
+/* A sandbox of the plan, taken from the pool or new. The plan must outlive it. `waiting` is how
+ * many of the caller's requests wait for one. It is used through its driver's functions, each
+ * of which talks over the channel given here or by coto_launch_use. */
+int coto_launch_create(int channel_fd, const struct coto_plan *plan, unsigned waiting,
+                       struct coto_sandbox **ret_sandbox, struct coto_err *err);
+/* From now on the sandbox is used from the thread that owns this channel, with this plan. */
+void coto_launch_use(struct coto_sandbox *sandbox, int channel_fd, const struct coto_plan *plan);
+/* The launcher's number of it. */
+uint64_t coto_launch_number(const struct coto_sandbox *sandbox);
+
+/* Keeps at least min and at most max sandboxes of a plan ready. */
+int coto_launch_warm(int control_fd, const struct coto_plan *plan, unsigned min, unsigned max,
+                     struct coto_err *err);
+
+/* Order of the numbers in STATUS_IS. */
+struct coto_launch_status {
+    uint64_t ready, starting, in_use, ending; /* sandboxes by state */
+    uint64_t created, from_pool, cold, failed, destroyed; /* since the start */
+    uint64_t target;                          /* ready ones aimed at */
+};
+int coto_launch_get_status(int channel_fd, struct coto_launch_status *ret_status,
+                           struct coto_err *err);

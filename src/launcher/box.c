@@ -1,0 +1,153 @@
+#include "launcher/launcher.h"
+
+#include "base/fd.h"
+#include "base/clock.h"
+#include "drivers/launcher/talk.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int slot_for_box(struct launcher *l, struct coto_err *err)
+{
+    if (l->box_count >= l->max_boxes) {
+        coto_err_set(err, COTO_ERR_LIMIT, 0, "%u sandboxes exist already", l->box_count);
+        return coto_err_remedy(err, "destroy some, or raise max-sandboxes");
+    }
+    while (l->boxes[l->next_number % LAUNCHER_BOXES])
+        l->next_number++;
+    return 0;
+}
+
+static void free_box(struct launcher *l, struct box *box)
+{
+    if (l->boxes[box->number % LAUNCHER_BOXES] == box) {
+        l->boxes[box->number % LAUNCHER_BOXES] = NULL;
+        l->box_count--;
+    }
+    coto_frame_reader_fini(&box->reader);
+    coto_plan_fini(&box->plan);
+    free(box);
+}
+
+struct box *launcher_start_box(struct launcher *l, const struct coto_frame *plan, struct coto_err *err)
+{
+    if (slot_for_box(l, err))
+        return NULL;
+    struct box *box = calloc(1, sizeof *box);
+    if (!box || coto_launch_take_plan(plan, &box->plan, err)) {
+        free(box);
+        return NULL;
+    }
+    if (coto_plan_new_id(box->plan.id, err) ||
+        l->driver->create(&box->plan, false, &box->sandbox, err)) {
+        coto_plan_fini(&box->plan);
+        free(box);
+        return NULL;
+    }
+    box->number = l->next_number++;
+    box->made_us = coto_clock_us();
+    box->stream = (struct source){SOURCE_STREAM, box};
+    box->alive = (struct source){SOURCE_ALIVE, box};
+    l->boxes[box->number % LAUNCHER_BOXES] = box;
+    l->box_count++;
+    l->status.created++;
+    l->status.starting++;
+    launcher_watch(l, box->sandbox->stream_fd, &box->stream);
+    return box;
+}
+
+struct box *launcher_find_box(struct launcher *l, uint64_t number)
+{
+    struct box *box = l->boxes[number % LAUNCHER_BOXES];
+
+    return box && box->number == number ? box : NULL;
+}
+
+/* ---- until READY ---- */
+
+static void fail(struct launcher *l, struct box *box, const struct coto_err *err)
+{
+    launcher_box_failed(l, box, err);
+    launcher_end_box(l, box, NULL);
+}
+
+static void on_frame(struct launcher *l, struct box *box, const struct coto_frame *frame)
+{
+    struct coto_err err = {0};
+
+    if (frame->type == COTO_FRAME_ERROR)
+        coto_field_error(frame, &err);
+    else if (frame->type != COTO_FRAME_READY)
+        coto_err_set(&err, COTO_ERR_INTERNAL, 0, "init said %d before READY", (int)frame->type);
+    else
+        l->driver->inspect(box->sandbox, frame, &err);
+    if (err.kind) {
+        fail(l, box, &err);
+        return;
+    }
+    launcher_unwatch(l, box->sandbox->stream_fd);
+    coto_frame_reader_fini(&box->reader);
+    l->status.starting--;
+    launcher_box_ready(l, box);
+}
+
+void launcher_stream_ready(struct launcher *l, struct box *box)
+{
+    size_t room;
+    char *to = coto_frame_reader_space(&box->reader, &room);
+    ssize_t n = to ? read(box->sandbox->stream_fd, to, room) : -1;
+    struct coto_frame frame;
+    struct coto_err err = {0};
+
+    if (box->state != BOX_STARTING || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+        return;
+    if (n <= 0) {
+        coto_err_set(&err, COTO_ERR_SYSTEM, 0, "coto-init ended before it was ready");
+        fail(l, box, &err);
+        return;
+    }
+    box->reader.buf.len += (size_t)n;
+    int got = coto_frame_next(&box->reader, &frame, &err);
+    if (got < 0)
+        fail(l, box, &err);
+    else if (got == 1)
+        on_frame(l, box, &frame);
+}
+
+/* ---- the end ---- */
+
+void launcher_end_box(struct launcher *l, struct box *box, struct channel *waiter)
+{
+    if (box->state == BOX_ENDING)
+        return;
+    if (box->state == BOX_STARTING) {
+        launcher_unwatch(l, box->sandbox->stream_fd);
+        l->status.starting--;
+        if (box->shelf)
+            box->shelf->starting--;
+    } else if (box->state == BOX_IN_USE) {
+        l->status.in_use--;
+    }
+    box->state = BOX_ENDING;
+    box->waiter = waiter;
+    l->status.ending++;
+    l->driver->kill(box->sandbox);
+    launcher_watch(l, box->sandbox->alive_fd, &box->alive);
+}
+
+void launcher_box_dead(struct launcher *l, struct box *box)
+{
+    struct coto_usage usage;
+    struct channel *waiter = box->waiter;
+
+    launcher_unwatch(l, box->sandbox->alive_fd);
+    l->driver->destroy(box->sandbox, &usage);
+    l->status.ending--;
+    l->status.destroyed++;
+    free_box(l, box);
+    if (waiter)
+        launcher_answer_usage(l, waiter, &usage);
+}

@@ -1,0 +1,118 @@
+/* The launcher: the part of the service that holds privilege.
+ *
+ * Theory of operation. One thread, one epoll. The front asks over channels (see
+ * drivers/launcher/talk.h); the first one is the control channel, and when that closes
+ * everything ends. A box is a sandbox on its way through four states:
+ *
+ *   STARTING  created; its init has not said READY
+ *   READY     on a shelf of the pool, or handed over in the same moment
+ *   IN_USE    the front has its stream; here are its pidfd and its cgroup
+ *   ENDING    killed; removed as soon as its init is dead
+ *
+ * Nothing blocks on a box: READY and death come through epoll. A box that was handed out is
+ * never put back on a shelf. The only bytes read here that a guest could have written are
+ * those before READY, when there is no guest yet.
+ *
+ * A shelf holds boxes of one plan. Its target grows with what is asked for and with what
+ * waits, and shrinks again, between the limits the front gave.
+ */
+#pragma once
+
+#include "drivers/driver.h"
+#include "drivers/launcher/client.h"
+#include "wire/frame.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LAUNCHER_BOXES 8192 /* a power of two */
+#define LAUNCHER_SHELVES 32
+#define LAUNCHER_CHANNELS 1024
+
+enum source_kind { SOURCE_CHANNEL, SOURCE_STREAM, SOURCE_ALIVE };
+
+/* What epoll hands back. */
+struct source {
+    enum source_kind kind;
+    void *owner;
+};
+
+struct channel {
+    struct source source;
+    int fd;
+    bool is_control;
+    struct channel *next; /* in a shelf's queue */
+    bool waits;           /* in a queue, or for a box of its own */
+    bool gone;
+};
+
+enum box_state { BOX_STARTING, BOX_READY, BOX_IN_USE, BOX_ENDING };
+
+struct box {
+    struct source stream, alive;
+    uint64_t number;
+    enum box_state state;
+    struct coto_sandbox *sandbox;
+    struct coto_plan plan;
+    struct coto_frame_reader reader;
+    struct shelf *shelf;     /* it was made for; NULL: for a channel */
+    struct channel *waiter;  /* gets CREATED, or USED at the end */
+    struct box *next;        /* on its shelf while READY */
+    int64_t made_us;
+};
+
+struct shelf {
+    struct coto_buf key; /* the plan as it travels */
+    struct box *ready;   /* oldest first */
+    struct channel *queue, **queue_end;
+    unsigned ready_count, starting, queued;
+    unsigned min, max, target;
+    unsigned taken; /* since the last tick */
+    unsigned rate;  /* taken per second, smoothed */
+};
+
+struct launcher {
+    int epoll_fd;
+    const struct coto_driver *driver;
+    struct channel *channels[LAUNCHER_CHANNELS];
+    struct box *boxes[LAUNCHER_BOXES];
+    struct shelf shelves[LAUNCHER_SHELVES];
+    unsigned shelf_count;
+    uint64_t next_number;
+    unsigned box_count;
+    unsigned max_boxes;
+    struct coto_launch_status status;
+    struct coto_buf in, out;
+    bool ending;
+    int64_t tick_us, sweep_us;
+};
+
+/* box.c */
+struct box *launcher_start_box(struct launcher *l, const struct coto_frame *plan, struct coto_err *err);
+struct box *launcher_find_box(struct launcher *l, uint64_t number);
+void launcher_stream_ready(struct launcher *l, struct box *box);
+void launcher_end_box(struct launcher *l, struct box *box, struct channel *waiter);
+void launcher_box_dead(struct launcher *l, struct box *box);
+
+/* pool.c */
+struct shelf *launcher_find_shelf(struct launcher *l, const struct coto_frame *plan);
+struct shelf *launcher_add_shelf(struct launcher *l, const struct coto_frame *plan,
+                                 struct coto_err *err);
+void launcher_create(struct launcher *l, struct channel *channel, const struct coto_frame *frame);
+void launcher_box_ready(struct launcher *l, struct box *box);
+void launcher_box_failed(struct launcher *l, struct box *box, const struct coto_err *err);
+void launcher_refill(struct launcher *l);
+void launcher_tick(struct launcher *l);
+
+/* talk.c */
+void launcher_take_message(struct launcher *l, struct channel *channel);
+int launcher_add_channel(struct launcher *l, int fd, bool is_control);
+void launcher_close_channel(struct launcher *l, struct channel *channel);
+void launcher_answer_created(struct launcher *l, struct channel *channel, struct box *box);
+void launcher_answer_usage(struct launcher *l, struct channel *channel,
+                           const struct coto_usage *usage);
+void launcher_answer_error(struct launcher *l, struct channel *channel, const struct coto_err *err);
+
+/* main.c */
+int launcher_watch(struct launcher *l, int fd, struct source *source);
+void launcher_unwatch(struct launcher *l, int fd);

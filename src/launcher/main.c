@@ -1,0 +1,115 @@
+/* coto-launch --control=FD [--max-sandboxes=N]: started by coto-serve, never by hand. */
+#include "launcher/launcher.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define TICK_MS 250
+
+int launcher_watch(struct launcher *l, int fd, struct source *source)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = source};
+
+    return epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+void launcher_unwatch(struct launcher *l, int fd)
+{
+    epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+static void serve(struct launcher *l, struct source *source)
+{
+    switch (source->kind) {
+    case SOURCE_CHANNEL:
+        launcher_take_message(l, source->owner);
+        break;
+    case SOURCE_STREAM:
+        launcher_stream_ready(l, source->owner);
+        break;
+    case SOURCE_ALIVE:
+        launcher_box_dead(l, source->owner);
+        break;
+    }
+}
+
+static void end_all(struct launcher *l)
+{
+    for (int i = 0; i < LAUNCHER_BOXES; i++)
+        if (l->boxes[i])
+            launcher_end_box(l, l->boxes[i], NULL);
+}
+
+/* One event a turn: an answer to it may free what another one is about. */
+static int run(struct launcher *l)
+{
+    bool told = false;
+
+    while (!l->ending || l->box_count > 0) {
+        struct epoll_event event;
+        int n = epoll_wait(l->epoll_fd, &event, 1, TICK_MS);
+        if (n < 0 && errno != EINTR)
+            return 71;
+        if (n == 1)
+            serve(l, event.data.ptr);
+        if (l->ending && !told) {
+            told = true;
+            end_all(l);
+        }
+        launcher_tick(l);
+        launcher_refill(l);
+    }
+    return 0;
+}
+
+static long number_after(const char *arg, const char *name)
+{
+    size_t n = strlen(name);
+
+    return strncmp(arg, name, n) == 0 ? atol(arg + n) : -1;
+}
+
+int main(int argc, char **argv)
+{
+    static struct launcher l = {.max_boxes = LAUNCHER_BOXES / 2, .next_number = 1};
+    struct coto_err err = {0};
+    int control = -1;
+
+    for (int i = 1; i < argc; i++) {
+        long v;
+        if ((v = number_after(argv[i], "--control=")) >= 0)
+            control = (int)v;
+        else if ((v = number_after(argv[i], "--max-sandboxes=")) > 0 && v < LAUNCHER_BOXES / 2)
+            l.max_boxes = (unsigned)v;
+    }
+    if (control < 0 || fcntl(control, F_SETFD, FD_CLOEXEC)) {
+        fprintf(stderr, "coto-launch: it is started by `coto serve`, not by hand\n");
+        return 64;
+    }
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGPIPE, SIG_IGN);
+    /* Ctrl-C is for the front, which then tells us. */
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    if (getuid() == 0) /* an ordinary user could not write its children's id maps then */
+        prctl(PR_SET_DUMPABLE, 0);
+    l.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (coto_driver_choose(COTO_ISOLATION_PROCESS, &l.driver, &err) ||
+        launcher_add_channel(&l, control, true)) {
+        fprintf(stderr, "coto-launch: %s\n", err.kind ? err.text : strerror(errno));
+        return 71;
+    }
+    if (l.driver->serve)
+        l.driver->serve();
+    return run(&l);
+}

@@ -1,0 +1,276 @@
+#include "launcher/launcher.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define STARTING_MAX 4            /* per shelf: more at once only slows each of them */
+#define LIFETIME_US 3600000000LL  /* of a box that nobody asked for */
+#define TICK_MS 250
+#define SWEEP_US 15000000
+
+/* ---- shelves ---- */
+
+/* Plans are compared as they travel; what else is in the frame comes before. */
+static void plan_key(const struct coto_frame *frame, const unsigned char **ret_data, size_t *ret_len)
+{
+    struct coto_field field = {0};
+
+    *ret_data = frame->payload;
+    *ret_len = 0;
+    while (coto_field_next(frame, &field) == 1)
+        if (field.tag == COTO_TAG_L_NUMBERS) {
+            *ret_data = field.data;
+            *ret_len = (size_t)(frame->payload + frame->len - field.data);
+            return;
+        }
+}
+
+struct shelf *launcher_find_shelf(struct launcher *l, const struct coto_frame *plan)
+{
+    const unsigned char *key;
+    size_t len;
+
+    plan_key(plan, &key, &len);
+    for (unsigned i = 0; i < l->shelf_count; i++) {
+        struct shelf *shelf = &l->shelves[i];
+        const unsigned char *have;
+        size_t have_len;
+        struct coto_frame own = {.payload = (const unsigned char *)shelf->key.data,
+                                 .len = shelf->key.len};
+        plan_key(&own, &have, &have_len);
+        if (len && have_len == len && memcmp(have, key, len) == 0)
+            return shelf;
+    }
+    return NULL;
+}
+
+struct shelf *launcher_add_shelf(struct launcher *l, const struct coto_frame *plan,
+                                 struct coto_err *err)
+{
+    if (l->shelf_count == LAUNCHER_SHELVES) {
+        coto_err_set(err, COTO_ERR_LIMIT, 0, "more than %d kinds of sandboxes kept ready",
+                     LAUNCHER_SHELVES);
+        return NULL;
+    }
+    struct shelf *shelf = &l->shelves[l->shelf_count];
+    *shelf = (struct shelf){0};
+    shelf->queue_end = &shelf->queue;
+    coto_buf_add(&shelf->key, plan->payload, plan->len);
+    if (shelf->key.failed) {
+        coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "pool");
+        return NULL;
+    }
+    l->shelf_count++;
+    return shelf;
+}
+
+static struct box *take_ready(struct launcher *l, struct shelf *shelf)
+{
+    struct box *box = shelf->ready;
+
+    if (box) {
+        shelf->ready = box->next;
+        box->next = NULL;
+        shelf->ready_count--;
+        l->status.ready--;
+    }
+    return box;
+}
+
+static void put_ready(struct launcher *l, struct shelf *shelf, struct box *box)
+{
+    struct box **end = &shelf->ready;
+
+    while (*end)
+        end = &(*end)->next;
+    *end = box;
+    box->next = NULL;
+    shelf->ready_count++;
+    l->status.ready++;
+}
+
+static void start_for_shelf(struct launcher *l, struct shelf *shelf)
+{
+    struct coto_err err = {0};
+    struct coto_frame plan = {.payload = (const unsigned char *)shelf->key.data,
+                              .len = shelf->key.len};
+    struct box *box = launcher_start_box(l, &plan, &err);
+
+    if (box) {
+        box->shelf = shelf;
+        shelf->starting++;
+        return;
+    }
+    /* Whoever waits is told why; without anybody the next tick tries again. */
+    l->status.failed++;
+    struct channel *channel = shelf->queue;
+    if (channel && shelf->starting == 0) {
+        shelf->queue = channel->next;
+        if (!shelf->queue)
+            shelf->queue_end = &shelf->queue;
+        shelf->queued--;
+        channel->waits = false;
+        launcher_answer_error(l, channel, &err);
+    }
+}
+
+/* ---- handing out ---- */
+
+static void hand_over(struct launcher *l, struct channel *channel, struct box *box)
+{
+    box->state = BOX_IN_USE;
+    l->status.in_use++;
+    channel->waits = false;
+    launcher_answer_created(l, channel, box);
+}
+
+static void enqueue(struct shelf *shelf, struct channel *channel)
+{
+    channel->next = NULL;
+    *shelf->queue_end = channel;
+    shelf->queue_end = &channel->next;
+    shelf->queued++;
+    channel->waits = true;
+}
+
+static void raise_target(struct shelf *shelf, unsigned waiting)
+{
+    unsigned want = shelf->min + waiting + shelf->rate / 16;
+
+    if (want > shelf->max)
+        want = shelf->max;
+    if (want > shelf->target)
+        shelf->target = want;
+}
+
+void launcher_create(struct launcher *l, struct channel *channel, const struct coto_frame *frame)
+{
+    struct shelf *shelf = launcher_find_shelf(l, frame);
+    struct coto_err err = {0};
+
+    if (shelf) {
+        struct box *box = take_ready(l, shelf);
+        shelf->taken++;
+        raise_target(shelf, (unsigned)coto_field_num(frame, COTO_TAG_L_WAITING));
+        if (box) {
+            l->status.from_pool++;
+            hand_over(l, channel, box);
+            return;
+        }
+        l->status.cold++;
+        enqueue(shelf, channel);
+        return;
+    }
+    l->status.cold++;
+    struct box *box = launcher_start_box(l, frame, &err);
+    if (!box) {
+        l->status.failed++;
+        launcher_answer_error(l, channel, &err);
+        return;
+    }
+    box->waiter = channel;
+    channel->waits = true;
+}
+
+void launcher_box_ready(struct launcher *l, struct box *box)
+{
+    struct shelf *shelf = box->shelf;
+    struct channel *channel = box->waiter;
+
+    box->waiter = NULL;
+    box->state = BOX_READY;
+    if (!shelf) {
+        if (channel)
+            hand_over(l, channel, box);
+        else
+            launcher_end_box(l, box, NULL);
+        return;
+    }
+    shelf->starting--;
+    channel = shelf->queue;
+    if (!channel) {
+        put_ready(l, shelf, box);
+        return;
+    }
+    shelf->queue = channel->next;
+    if (!shelf->queue)
+        shelf->queue_end = &shelf->queue;
+    shelf->queued--;
+    hand_over(l, channel, box);
+}
+
+void launcher_box_failed(struct launcher *l, struct box *box, const struct coto_err *err)
+{
+    struct channel *channel = box->waiter;
+
+    l->status.failed++;
+    if (box->shelf) {
+        struct shelf *shelf = box->shelf;
+        channel = shelf->queue;
+        if (channel) {
+            shelf->queue = channel->next;
+            if (!shelf->queue)
+                shelf->queue_end = &shelf->queue;
+            shelf->queued--;
+        }
+    }
+    box->waiter = NULL;
+    if (channel) {
+        channel->waits = false;
+        launcher_answer_error(l, channel, err);
+    }
+}
+
+/* ---- keeping shelves full ---- */
+
+void launcher_refill(struct launcher *l)
+{
+    if (l->ending)
+        return;
+    for (unsigned i = 0; i < l->shelf_count; i++) {
+        struct shelf *shelf = &l->shelves[i];
+        unsigned want = shelf->target + shelf->queued;
+        unsigned failed = (unsigned)l->status.failed;
+        while (shelf->starting < STARTING_MAX && shelf->ready_count + shelf->starting < want &&
+               failed == (unsigned)l->status.failed)
+            start_for_shelf(l, shelf);
+    }
+}
+
+/* A quarter of a second has passed: targets follow what is asked for. */
+static void tick_shelf(struct launcher *l, struct shelf *shelf, int64_t now)
+{
+    shelf->rate = (shelf->rate * 3 + shelf->taken * (1000 / TICK_MS)) / 4;
+    shelf->taken = 0;
+    unsigned want = shelf->min + shelf->rate / 16;
+    want = want > shelf->max ? shelf->max : want;
+    if (shelf->target > want)
+        shelf->target -= (shelf->target - want + 7) / 8;
+    else
+        shelf->target = want;
+    struct box *oldest = shelf->ready;
+    if (oldest && (shelf->ready_count > shelf->target || now - oldest->made_us > LIFETIME_US)) {
+        take_ready(l, shelf);
+        launcher_end_box(l, oldest, NULL);
+    }
+}
+
+void launcher_tick(struct launcher *l)
+{
+    int64_t now = coto_clock_us();
+
+    if (now < l->tick_us)
+        return;
+    l->tick_us = now + TICK_MS * 1000;
+    if (l->tick_us - l->sweep_us > SWEEP_US && l->driver->sweep) {
+        l->sweep_us = l->tick_us;
+        l->driver->sweep();
+    }
+    l->status.target = 0;
+    for (unsigned i = 0; i < l->shelf_count; i++) {
+        tick_shelf(l, &l->shelves[i], now);
+        l->status.target += l->shelves[i].target;
+    }
+}

@@ -1,0 +1,227 @@
+#include "launcher/launcher.h"
+
+#include "base/fd.h"
+#include "drivers/launcher/talk.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- channels ---- */
+
+int launcher_add_channel(struct launcher *l, int fd, bool is_control)
+{
+    for (int i = 0; i < LAUNCHER_CHANNELS; i++) {
+        if (l->channels[i])
+            continue;
+        struct channel *channel = calloc(1, sizeof *channel);
+        if (!channel)
+            return -1;
+        *channel = (struct channel){
+            .source = {SOURCE_CHANNEL, channel}, .fd = fd, .is_control = is_control};
+        l->channels[i] = channel;
+        return launcher_watch(l, fd, &channel->source);
+    }
+    errno = EMFILE;
+    return -1;
+}
+
+/* One that waits for an answer is kept until it has got it. */
+static void free_channel(struct launcher *l, struct channel *channel)
+{
+    for (int i = 0; i < LAUNCHER_CHANNELS; i++)
+        if (l->channels[i] == channel)
+            l->channels[i] = NULL;
+    free(channel);
+}
+
+void launcher_close_channel(struct launcher *l, struct channel *channel)
+{
+    if (!channel->gone) {
+        launcher_unwatch(l, channel->fd);
+        close(channel->fd);
+        channel->gone = true;
+    }
+    if (channel->is_control)
+        l->ending = true;
+    if (!channel->waits)
+        free_channel(l, channel);
+}
+
+/* ---- answers ---- */
+
+static int answer(struct launcher *l, struct channel *channel, size_t at, int fd)
+{
+    coto_frame_end(&l->out, at);
+    channel->waits = false;
+    int failed = channel->gone ? -1 : coto_launch_send(channel->fd, &l->out, fd);
+    coto_buf_clear(&l->out);
+    if (channel->gone)
+        free_channel(l, channel);
+    return failed;
+}
+
+static size_t begin(struct launcher *l, enum coto_frame_type type)
+{
+    coto_buf_clear(&l->out);
+    return coto_frame_begin(&l->out, type, 0);
+}
+
+void launcher_answer_error(struct launcher *l, struct channel *channel, const struct coto_err *err)
+{
+    coto_buf_clear(&l->out);
+    coto_frame_add_error(&l->out, 0, err);
+    channel->waits = false;
+    if (channel->gone)
+        free_channel(l, channel);
+    else
+        coto_launch_send(channel->fd, &l->out, -1);
+    coto_buf_clear(&l->out);
+}
+
+/* The stream goes with it: only the front reads what a guest writes. */
+void launcher_answer_created(struct launcher *l, struct channel *channel, struct box *box)
+{
+    size_t at = begin(l, COTO_FRAME_CREATED);
+
+    coto_frame_add_num(&l->out, COTO_TAG_L_BOX, box->number);
+    coto_launch_add_sandbox(&l->out, box->sandbox);
+    if (answer(l, channel, at, box->sandbox->stream_fd))
+        launcher_end_box(l, box, NULL);
+    else
+        coto_own_close(&box->sandbox->stream_fd);
+}
+
+void launcher_answer_usage(struct launcher *l, struct channel *channel,
+                           const struct coto_usage *usage)
+{
+    size_t at = begin(l, COTO_FRAME_USED);
+
+    coto_launch_add_usage(&l->out, usage);
+    answer(l, channel, at, -1);
+}
+
+static void answer_status(struct launcher *l, struct channel *channel)
+{
+    size_t at = begin(l, COTO_FRAME_STATUS_IS);
+
+    coto_frame_add(&l->out, COTO_TAG_L_POOL, &l->status, sizeof l->status);
+    answer(l, channel, at, -1);
+}
+
+static void answer_done(struct launcher *l, struct channel *channel)
+{
+    answer(l, channel, begin(l, COTO_FRAME_DONE), -1);
+}
+
+/* ---- requests ---- */
+
+static void add_channel(struct launcher *l, struct channel *channel, int fd)
+{
+    struct coto_err err = {0};
+
+    if (channel->is_control && fd >= 0 && launcher_add_channel(l, fd, false) == 0) {
+        answer_done(l, channel);
+        return;
+    }
+    if (fd >= 0)
+        close(fd);
+    coto_err_set(&err, COTO_ERR_LIMIT, errno, "one more channel to the launcher");
+    launcher_answer_error(l, channel, &err);
+}
+
+static void warm(struct launcher *l, struct channel *channel, const struct coto_frame *frame)
+{
+    struct coto_err err = {0};
+    struct shelf *shelf = launcher_find_shelf(l, frame);
+
+    if (!channel->is_control)
+        coto_err_set(&err, COTO_ERR_FORBIDDEN, 0, "only the control channel sets up the pool");
+    else if (!shelf)
+        shelf = launcher_add_shelf(l, frame, &err);
+    if (err.kind || !shelf) {
+        launcher_answer_error(l, channel, &err);
+        return;
+    }
+    shelf->min = (unsigned)coto_field_num(frame, COTO_TAG_L_MIN);
+    shelf->max = (unsigned)coto_field_num(frame, COTO_TAG_L_MAX);
+    shelf->max = shelf->max < shelf->min ? shelf->min : shelf->max;
+    shelf->target = shelf->min;
+    answer_done(l, channel);
+}
+
+static void about_box(struct launcher *l, struct channel *channel, const struct coto_frame *frame)
+{
+    struct box *box = launcher_find_box(l, coto_field_num(frame, COTO_TAG_L_BOX));
+    struct coto_usage usage;
+    struct coto_err err = {0};
+
+    if (!box || box->state != BOX_IN_USE) {
+        if (frame->type == COTO_FRAME_BOX_KILL)
+            return;
+        coto_err_set(&err, COTO_ERR_NOTFOUND, 0, "launcher: no such sandbox");
+        launcher_answer_error(l, channel, &err);
+        return;
+    }
+    switch ((int)frame->type) {
+    case COTO_FRAME_BOX_KILL:
+        l->driver->kill(box->sandbox);
+        break;
+    case COTO_FRAME_USAGE:
+        l->driver->usage(box->sandbox, &usage);
+        launcher_answer_usage(l, channel, &usage);
+        break;
+    default:
+        channel->waits = true;
+        launcher_end_box(l, box, channel);
+    }
+}
+
+static void handle(struct launcher *l, struct channel *channel, const struct coto_frame *frame, int fd)
+{
+    struct coto_err err = {0};
+
+    if (frame->type != COTO_FRAME_CHANNEL && fd >= 0)
+        close(fd);
+    switch ((int)frame->type) {
+    case COTO_FRAME_CHANNEL:
+        add_channel(l, channel, fd);
+        break;
+    case COTO_FRAME_WARM:
+        warm(l, channel, frame);
+        break;
+    case COTO_FRAME_CREATE:
+        launcher_create(l, channel, frame);
+        break;
+    case COTO_FRAME_STATUS:
+        answer_status(l, channel);
+        break;
+    case COTO_FRAME_USAGE:
+    case COTO_FRAME_BOX_KILL:
+    case COTO_FRAME_DESTROY:
+        about_box(l, channel, frame);
+        break;
+    default:
+        coto_err_set(&err, COTO_ERR_INTERNAL, 0, "launcher: unknown request %d", (int)frame->type);
+        launcher_answer_error(l, channel, &err);
+    }
+}
+
+void launcher_take_message(struct launcher *l, struct channel *channel)
+{
+    struct coto_frame frame;
+    int fd = -1;
+    int got = coto_launch_receive(channel->fd, &l->in, &frame, &fd);
+
+    if (got < 0 && errno == EAGAIN)
+        return;
+    /* A channel asks one thing at a time; one that does not is not ours. */
+    if (got != 1 || (channel->waits && frame.type != COTO_FRAME_BOX_KILL)) {
+        if (fd >= 0)
+            close(fd);
+        launcher_close_channel(l, channel);
+        return;
+    }
+    handle(l, channel, &frame, fd);
+}
