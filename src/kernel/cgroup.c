@@ -125,6 +125,34 @@ static void use_v2(struct coto_cgroup_host *host, const char *dir)
     }
 }
 
+/* Whether the group holds no process but ourselves: controllers can be enabled only in
+ * a group that has none, once we have stepped into a leaf. */
+static bool is_alone_in(int dirfd)
+{
+    char text[64];
+
+    return coto_file_read_at(dirfd, "cgroup.procs", text, sizeof text) > 0 &&
+           strtol(text, NULL, 10) == (long)getpid() && !strchr(text, '\n');
+}
+
+/* The group above the caller's own, when it was delegated with its controllers on: then a
+ * sandbox can be a sibling of the caller, whatever else runs beside it. */
+static bool use_v2_above(struct coto_cgroup_host *host, const char *own)
+{
+    char above[256];
+    char on[256] = "";
+
+    snprintf(above, sizeof above, "%.*s", (int)(strrchr(own, '/') - own), own);
+    coto_auto_fd fd = open(above, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || !v2_ready(above) || faccessat(fd, "cgroup.procs", W_OK, 0))
+        return false;
+    coto_file_read_at(fd, "cgroup.subtree_control", on, sizeof on);
+    if (!coto_cgroup_text_has(on, "memory") || !coto_cgroup_text_has(on, "pids"))
+        return false;
+    use_v2(host, above);
+    return true;
+}
+
 static void find_v2(struct coto_cgroup_host *host, const char *path)
 {
     char own[256];
@@ -136,6 +164,9 @@ static void find_v2(struct coto_cgroup_host *host, const char *path)
         return;
     }
     coto_auto_fd fd = open(own, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    /* Below the caller's own group if possible: then its limits hold for the sandbox too. */
+    if (fd >= 0 && !is_alone_in(fd) && use_v2_above(host, own))
+        return;
     if (fd < 0 || faccessat(fd, "cgroup.subtree_control", W_OK, 0) || access(own, W_OK)) {
         snprintf(host->why, sizeof host->why,
                  "the caller's cgroup is not delegated to it; run under "
