@@ -21,6 +21,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -371,6 +372,26 @@ int init_root_dev(struct init_root *root, struct coto_err *err)
 
 /* ---- workspace and /tmp ---- */
 
+/* The program's view is read-only while init keeps a writable handle to put files in: two
+ * mounts of one file system. The writable one leaves again once it was cloned: before
+ * Linux 6.15 only what is attached can be. */
+static int show_output_only(const struct init_root *root, const char *at, struct coto_err *err)
+{
+    char path[4200];
+    coto_auto_fd shown = coto_mount_clone(root->work_fd, "", false, err);
+    coto_auto_fd out = shown < 0 ? -1 : coto_mount_clone(root->work_fd, "output", false, err);
+
+    if (out < 0)
+        return -1;
+    if (umount2(at, MNT_DETACH | UMOUNT_NOFOLLOW))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "detach '/%s'", at);
+    snprintf(path, sizeof path, "%s/output", at);
+    if (coto_mount_set(shown, COTO_ATTR_RDONLY, false, err) ||
+        coto_mount_attach(shown, root->fd, at, err))
+        return -1;
+    return coto_mount_attach(out, root->fd, path, err);
+}
+
 int init_root_work(struct init_root *root, struct coto_err *err)
 {
     const struct coto_setup *setup = root->setup;
@@ -385,18 +406,9 @@ int init_root_work(struct init_root *root, struct coto_err *err)
     root->work_fd = new_tmpfs(setup->disk_bytes, setup->inodes, "755", attrs, err);
     if (root->work_fd < 0 || make_dir(root, at, err) || mkdirat(root->work_fd, "output", 0755))
         return -1;
-    if (!setup->writable_output_only)
-        return coto_mount_attach(root->work_fd, root->fd, at, err);
-    /* The program's view is read-only while init keeps a writable handle to put files
-     * in: two mounts of one file system. */
-    coto_auto_fd shown = coto_mount_clone(root->work_fd, "", false, err);
-    if (shown < 0 || coto_mount_set(shown, COTO_ATTR_RDONLY, false, err) ||
-        coto_mount_attach(shown, root->fd, at, err))
+    if (coto_mount_attach(root->work_fd, root->fd, at, err))
         return -1;
-    char path[4200];
-    snprintf(path, sizeof path, "%s/output", at);
-    coto_auto_fd out = coto_mount_clone(root->work_fd, "output", false, err);
-    return out < 0 ? -1 : coto_mount_attach(out, root->fd, path, err);
+    return setup->writable_output_only ? show_output_only(root, at, err) : 0;
 }
 
 /* ---- /etc ---- */
