@@ -108,13 +108,14 @@ def installed(pid):
     if libc.ptrace(PTRACE_SEIZE, pid, None, None) or libc.ptrace(PTRACE_INTERRUPT, pid, None, None):
         return None
     os.waitpid(pid, 0x40000000)
+    filters = []
     try:
-        count = libc.ptrace(PTRACE_GET_FILTER, pid, None, None)
-        if count <= 0:
-            return None
-        code = ctypes.create_string_buffer(8 * count)
-        libc.ptrace(PTRACE_GET_FILTER, pid, None, ctypes.cast(code, ctypes.c_void_p))
-        return list(struct.iter_unpack("=HBBI", code.raw))
+        # Counted from the oldest, which may be the caller's own.
+        while (count := libc.ptrace(PTRACE_GET_FILTER, pid, len(filters), None)) > 0:
+            code = ctypes.create_string_buffer(8 * count)
+            libc.ptrace(PTRACE_GET_FILTER, pid, len(filters), ctypes.cast(code, ctypes.c_void_p))
+            filters.append(list(struct.iter_unpack("=HBBI", code.raw)))
     finally:
         libc.ptrace(PTRACE_DETACH, pid, None, None)
         os.kill(pid, signal.SIGCONT)
+    return filters[-1] if filters else None
