@@ -1,0 +1,36 @@
+/* What an EXEC frame asks for. */
+#pragma once
+
+#include "base/err.h"
+#include "base/str.h"
+#include "wire/frame.h"
+
+#include <linux/filter.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+
+#define INIT_RLIMITS 16
+
+struct init_spec {
+    struct coto_strv argv, env, writable, full_paths;
+    char *cwd;
+    char *apparmor; /* NULL: none */
+    bool apparmor_must;
+    int labels_fd;
+    uint64_t uid, gid, caps;
+    bool has_uid, frames, noexec, own_dev, kill_on_exit, bye_on_exit;
+    uint64_t ignored; /* signals the caller may have left ignored, bit 0 is signal 1 */
+    uint64_t umask_bits, timeout_ms, landlock_abi;
+    struct {
+        int resource;
+        struct rlimit limit;
+    } rlimits[INIT_RLIMITS];
+    int rlimit_count;
+    struct sock_filter *filter;
+    unsigned short filter_len;
+};
+
+/* Start with a zeroed struct; release it in any case. */
+int init_spec_parse(const struct coto_frame *frame, struct init_spec *spec, struct coto_err *err);
+void init_spec_fini(struct init_spec *spec);
