@@ -138,7 +138,7 @@ class HostView:
 class Box:
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
-        self.situation = situation()
+        self.situation, self.bin = situation(), BIN
         self.host = HostView()
         self.prefix = [self.c(HERE / "old.c"), OLD_CALLS] if self.situation == "old" else []
 

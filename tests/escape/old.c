@@ -1,5 +1,6 @@
 /* old all|NAME,... PROGRAM [ARG...]: runs a program on a kernel that answers ENOSYS to the
- * named system calls, as one from before them would. */
+ * named system calls, as one from before them would. The name userns stands for a host
+ * that denies user namespaces (EPERM), as some distributions do. */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -26,6 +27,9 @@ static const struct {
     {"faccessat2", 439},
 };
 #define CALLS (sizeof calls / sizeof calls[0])
+#define NR offsetof(struct seccomp_data, nr)
+#define FLAGS offsetof(struct seccomp_data, args[0])
+#define NEW_USER 0x10000000
 
 static int is_named(const char *list, const char *name)
 {
@@ -39,10 +43,26 @@ static int is_named(const char *list, const char *name)
     return 0;
 }
 
+/* clone and unshare with that flag; clone3 hides its flags and is masked instead. */
+static unsigned short deny_user_namespaces(struct sock_filter *code, unsigned short n)
+{
+    static const struct sock_filter part[] = {
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 435, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_unshare, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, FLAGS),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, NEW_USER, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+    };
+
+    memcpy(code + n, part, sizeof part);
+    return n + sizeof part / sizeof part[0];
+}
+
 int main(int argc, char **argv)
 {
-    struct sock_filter code[2 * CALLS + 2] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+    struct sock_filter code[2 * CALLS + 16] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, NR)};
     unsigned short n = 1;
 
     if (argc < 3)
@@ -53,6 +73,8 @@ int main(int argc, char **argv)
         code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i].number, 0, 1);
         code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS);
     }
+    if (strcmp(argv[1], "userns") == 0)
+        n = deny_user_namespaces(code, n);
     code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     struct sock_fprog program = {n, code};
     /* Root needs no promise of no new privileges; for others it is the price. */
