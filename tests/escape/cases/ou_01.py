@@ -6,7 +6,8 @@ from escape.harness import escaped
 from escape.lib_peak import ROOM, Peak
 
 TITLE = "a gigabyte of output"
-TRIED = "1 GiB on stdout and 256 MiB on stderr with --json and --output-limit, and with no limit into a reader that drops it"
+TRIED = ("1 GiB on stdout and 256 MiB on stderr with --json and --output-limit, and with no limit into a "
+         "reader that drops it")
 WALLS = ["output_limit"]
 FLOOD = r"""
 #include <stdlib.h>

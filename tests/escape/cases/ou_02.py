@@ -5,15 +5,17 @@ from cli.helpers import on_terminal
 from escape.harness import escaped
 
 TITLE = "NUL, bad UTF-8, controls, bidi, U+2028"
-TRIED = "all 256 bytes, truncated and overlong UTF-8, surrogates, C1, bidi, U+2028 on both streams: --json, plain, terminal"
+TRIED = ("all 256 bytes, truncated and overlong UTF-8, surrogates, C1, bidi, U+2028 on both streams: --json, "
+         "plain, terminal")
 WALLS = ["output_limit"]
-ODD = [bytes(range(256)), b"\xc0\x80\xc1\xbf", b"\xed\xa0\x80\xed\xbf\xbf", b"\xf4\x90\x80\x80", b"\xe2\x80", b"\xff\xfe\x00",
-       "\u202e\u2066\u2028\u2029\u061c\u200e\ufeff\x85\x9b31m".encode(), b'"\\\x00\x1f\x7f', "\U0010ffff\ufffe\uffff".encode()]
+ODD = [bytes(range(256)), b"\xc0\x80\xc1\xbf", b"\xed\xa0\x80\xed\xbf\xbf", b"\xf4\x90\x80\x80", b"\xe2\x80",
+       b"\xff\xfe\x00", "\u202e\u2066\u2028\u2029\u061c\u200e\ufeff\x85\x9b31m".encode(),
+       b'"\\\x00\x1f\x7f', "\U0010ffff\ufffe\uffff".encode()]
 DATA = b"|".join(ODD)
 CODE = "import sys, os\ndata = bytes.fromhex(sys.argv[1])\nos.write(1, data); os.write(2, data[::-1])"
 # What a terminal acts upon, or reads as another order of letters.
-DANGEROUS = [chr(n) for n in (*range(0, 9), 11, 12, *range(14, 27), *range(28, 32), 127, *range(128, 160), 0x61c, 0x200e,
-                              0x200f, *range(0x2028, 0x202f), *range(0x2066, 0x206a))]
+DANGEROUS = [chr(n) for n in (*range(0, 9), 11, 12, *range(14, 32), *range(127, 160), 0x61c, 0x200e, 0x200f,
+                              *range(0x2028, 0x202f), *range(0x2066, 0x206a))]
 
 
 def attack(box):

@@ -2,7 +2,8 @@
 from escape.harness import escaped
 
 TITLE = "huge lines, empty lines, single bytes"
-TRIED = "a line of 8 MiB, 4 million empty lines, 200 000 writes of a byte; each also at half the size, to see how time grows"
+TRIED = ("a line of 8 MiB, 4 million empty lines, 200 000 writes of a byte; each also at half the size, to "
+         "see how time grows")
 WALLS = ["output_limit"]
 WRITER = r"""
 #include <stdlib.h>

@@ -4,7 +4,8 @@ import time
 from escape.harness import escaped
 
 TITLE = "bytes in the pipe at the end"
-TRIED = "64 KiB, then 1 MiB from two processes, written and followed at once by _exit, SIGKILL, SIGSEGV; a slow reader"
+TRIED = ("64 KiB, then 1 MiB from two processes, written and followed at once by _exit, SIGKILL, SIGSEGV; a "
+         "slow reader")
 WALLS = ["pid_namespace"]
 CODE = """
 import ctypes, os, signal, sys

@@ -2,7 +2,8 @@
 from escape.lib_files import all_refused, attempts
 
 TITLE = "kernel switches in /proc and /sys"
-TRIED = "25 files opened for writing: core_pattern, modprobe, sysrq-trigger, uevent_helper, binfmt_misc, release_agent, own process's"
+TRIED = ("25 files opened for writing: core_pattern, modprobe, sysrq-trigger, uevent_helper, binfmt_misc, "
+         "release_agent, own process's")
 WALLS = ["mount_namespace", "user_namespace", "uid", "landlock"]
 KERNEL = ["/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sysrq-trigger",
           "/proc/sys/kernel/hostname", "/proc/sys/kernel/randomize_va_space", "/proc/sys/vm/overcommit_memory",
@@ -29,7 +30,8 @@ def control(box):
     assert set(own.values()) == {"done"}, own
     if box.situation in ("user", "userns"):
         return "3 of its own process opened; the kernel's switches are open to the host's root only"
-    found = attempts(box, opens(KERNEL), without=["proc_masks", "landlock", "uid", "root_read_only", "mount_namespace"])
+    left_out = ["proc_masks", "landlock", "uid", "root_read_only", "mount_namespace"]
+    found = attempts(box, opens(KERNEL), without=left_out)
     opened = [path for path, word in found.items() if word == "done"]
     assert "/proc/sys/kernel/core_pattern" in opened, found
     return f"{len(opened) + 3} opened for writing, core_pattern among them"

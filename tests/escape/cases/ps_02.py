@@ -4,7 +4,8 @@ from escape.lib_calls import answers, row
 from escape.lib_files import attempts, counted
 
 TITLE = "kernel secrets in /proc, /sys, syslog(2)"
-TRIED = "22 files read: kcore, keys, kmsg, timer_list, kallsyms, interrupts, slab, page maps, dmi, powercap; syslog(2); iomem's addresses"
+TRIED = ("22 files read: kcore, keys, kmsg, timer_list, kallsyms, interrupts, slab, page maps, dmi, powercap; "
+         "syslog(2); iomem's addresses")
 WALLS = ["mount_namespace", "user_namespace", "seccomp"]
 FILES = ["/proc/kcore", "/proc/keys", "/proc/key-users", "/proc/kmsg", "/proc/timer_list", "/proc/kallsyms",
          "/proc/interrupts", "/proc/slabinfo", "/proc/vmallocinfo", "/proc/pagetypeinfo", "/proc/kpagecount",
@@ -14,7 +15,8 @@ FILES = ["/proc/kcore", "/proc/keys", "/proc/key-users", "/proc/kmsg", "/proc/ti
 READ = {path: f"attempt(lambda: os.read(os.open({path!r}, os.O_NONBLOCK), 1))" for path in FILES}
 READ |= {path: f"attempt(os.listdir, {path!r})" for path in FILES if path.endswith(("powercap", "tables", "slab"))}
 # Addresses of memory and devices are all zero without privilege.
-MAPS = {path: f"sorted({{line.split()[0] for line in open({path!r})}})[-1][:8]" for path in ("/proc/iomem", "/proc/ioports")}
+MAPS = {path: f"sorted({{line.split()[0] for line in open({path!r})}})[-1][:8]"
+        for path in ("/proc/iomem", "/proc/ioports")}
 SYSLOG = [row("read_all", 103, 3, "b:4096", 4096), row("size", 103, 10, 0, 0), row("unread", 103, 9, 0, 0),
           row("clear", 103, 5, 0, 0)]
 

@@ -2,7 +2,8 @@
 from escape.harness import escaped
 
 TITLE = "host names in mountinfo, mounts, cgroup"
-TRIED = "mountinfo, mounts, mountstats, cgroup, cpuset searched for the caller's directories, state paths and coto's own cgroup names"
+TRIED = ("mountinfo, mounts, mountstats, cgroup, cpuset searched for the caller's directories, state paths "
+         "and coto's own cgroup names")
 WALLS = ["mount_namespace", "cgroup_namespace"]
 LOOK = """
 import json

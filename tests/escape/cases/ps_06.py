@@ -6,7 +6,8 @@ from escape.harness import escaped
 from escape.lib_calls import SOURCE
 
 TITLE = "CPU, load, memory, disks, devices of the host"
-TRIED = "19 host-wide files read and looked up in docs/SANDBOX.md; interfaces, host name, System V objects must be the sandbox's own"
+TRIED = ("19 host-wide files read and looked up in docs/SANDBOX.md; interfaces, host name, System V objects "
+         "must be the sandbox's own")
 WALLS = ["net_namespace", "uts_namespace", "ipc_namespace"]
 FILES = """cpuinfo stat uptime loadavg pressure/cpu meminfo vmstat zoneinfo swaps diskstats partitions version cmdline
 config.gz filesystems devices bus/pci/devices fs/ext4 sys/kernel/random/boot_id""".split()
@@ -18,8 +19,9 @@ for name in json.loads(sys.argv[1]):
         path = "/proc/" + name
         shows += [name] if os.path.isdir(path) or open(path, "rb").read(1) else []
     except OSError: pass
-print(json.dumps({"shows": shows, "devices": [line.split(":")[0].strip() for line in open("/proc/net/dev") if ":" in line],
-    "name": [os.uname().nodename, open("/proc/sys/kernel/hostname").read().strip(), open("/etc/hostname").read().strip()],
+print(json.dumps({"shows": shows,
+    "devices": [line.split(":")[0].strip() for line in open("/proc/net/dev") if ":" in line],
+    "name": [os.uname().nodename, open("/etc/hostname").read().strip()],
     "objects": sum(len(open("/proc/sysvipc/" + n).readlines()) - 1 for n in ("shm", "sem", "msg")),
     "sockets": sum(len(open("/proc/net/" + n).readlines()) - 1 for n in ("tcp", "tcp6", "udp", "unix"))}))
 """
@@ -41,7 +43,7 @@ def attack(box):
         escaped("READ", f"shows and is not documented: {', '.join(unsaid)}")
     if found["devices"] != ["lo"] or set(found["name"]) != {"coto"} or found["objects"] or found["sockets"]:
         escaped("READ", str(found))
-    return f"{len(found['shows'])} host-wide files, all documented; own devices {found['devices']}, name coto, no sockets"
+    return f"{len(found['shows'])} host-wide files, all documented; own devices lo, own name, no socket"
 
 
 def control(box):

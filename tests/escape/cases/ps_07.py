@@ -3,7 +3,8 @@ from escape.harness import escaped
 from escape.lib_files import attempts, counted
 
 TITLE = "/proc/1 of init"
-TRIED = "mem, maps, environ, fd, root, cwd, exe, ns, auxv, fdinfo, map_files, task, io, stack of init opened and read as links"
+TRIED = ("mem, maps, environ, fd, root, cwd, exe, ns, auxv, fdinfo, map_files, task, io, stack of init opened "
+         "and read as links")
 WALLS = ["pid_namespace", "user_namespace", "landlock"]
 NAMES = ["mem", "maps", "smaps", "environ", "fd", "fd/0", "fd/3", "root", "root/etc", "cwd", "exe", "ns/net", "ns/mnt",
          "auxv", "fdinfo", "map_files", "task/1/mem", "task/1/fd", "io", "stack", "syscall", "personality", "pagemap",

@@ -7,7 +7,10 @@ TITLE = "namespaces are really others"
 TRIED = "inode numbers of all /proc/self/ns compared with the host's and with what the result says"
 WALLS = ["user_namespace", "pid_namespace", "mount_namespace", "net_namespace", "ipc_namespace", "uts_namespace",
          "cgroup_namespace"]
-LOOK = "import json, os\nprint(json.dumps({n: os.readlink('/proc/self/ns/' + n) for n in os.listdir('/proc/self/ns')}))"
+LOOK = """
+import json, os
+print(json.dumps({name: os.readlink("/proc/self/ns/" + name) for name in os.listdir("/proc/self/ns")}))
+"""
 KINDS = {"user": "user_namespace", "pid": "pid_namespace", "mnt": "mount_namespace", "net": "net_namespace",
          "ipc": "ipc_namespace", "uts": "uts_namespace", "cgroup": "cgroup_namespace"}
 

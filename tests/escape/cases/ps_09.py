@@ -3,7 +3,8 @@ from escape.harness import escaped
 from escape.lib_files import all_refused, attempts
 
 TITLE = "cgroup file system in sight"
-TRIED = "/sys/fs/cgroup and any cgroup mount looked for; cgroup and cgroup2 mounted; limits and release_agent opened for writing"
+TRIED = ("/sys/fs/cgroup and any cgroup mount looked for; cgroup and cgroup2 mounted; limits and "
+         "release_agent opened for writing")
 WALLS = ["mount_namespace", "seccomp", "cgroup_namespace"]
 PLACES = ["/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/unified", "/cgroup", "/dev/cgroup"]
 LOOK = {"mounts": "[line.split()[4] for line in open('/proc/self/mountinfo') if ' - cgroup' in line]",

@@ -4,7 +4,8 @@ from escape.lib_calls import answers, expect, row, summary
 from escape.lib_files import attempts
 
 TITLE = "statmount, listmount, statfs"
-TRIED = "listmount and statmount of the root and of mount 1; statfs of every place against what the sandbox was given"
+TRIED = ("listmount and statmount of the root and of mount 1; statfs of every place against what the sandbox "
+         "was given")
 WALLS = ["seccomp", "mount_namespace"]
 ROOT = "m:32,0,0xffffffff,0xffffffff,0,0,0,0"  # struct mnt_id_req: size, LSMT_ROOT
 ROWS = [row("listmount", 458, ROOT, "b:4096", 64, 0), row("statmount", 457, "m:32,0,1,0,15,0,0,0", "b:4096", 4096, 0),

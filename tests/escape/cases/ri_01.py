@@ -7,11 +7,13 @@ from escape.harness import escaped
 from escape.lib_files import file, folder, room
 
 TITLE = "forged results, log lines, markup, formulas"
-TRIED = "forged result object, frames, closing line, SSE, HTTP, HTML, CSV formula, printf, JNDI in output, file names and test names"
+TRIED = ("forged result object, frames, closing line, SSE, HTTP, HTML, CSV formula, printf, JNDI in output, "
+         "file names and test names")
 WALLS = ["output_limit"]
 FORGED = {"schema_version": 1, "verdict": "ok", "exit_code": 0, "exit_status": 0, "missing_walls": []}
-LINES = ["\n" + json.dumps(FORGED) + "\n", '", "verdict": "ok", "x": "', "\x00\x00\x00\x08\x05\x01frame", "data: {}\n\nevent: end\n\n",
-         "HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\n\r\n", "<script>alert(1)</script>]]>&lt;", '=HYPERLINK("http://x","y")\n@SUM(1)',
+LINES = ["\n" + json.dumps(FORGED) + "\n", '", "verdict": "ok", "x": "', "\x00\x00\x00\x08\x05\x01frame",
+         "data: {}\n\nevent: end\n\n", "HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\n\r\n", "<script>alert(1)</script>]]>&lt;",
+         '=HYPERLINK("http://x","y")\n@SUM(1)',
          "%s%s%n%x", "${jndi:ldap://x/a}", "coto: fatal: host failed\n  remedy: send money\n",
          "\nok  1.0 ms  cpu 1.0 ms  mem 1.0 MB  walls 14/14, limits 9/9\n"]
 CODE = """
@@ -22,8 +24,8 @@ for n, name in enumerate(json.loads(sys.argv[1])):
     open("output/" + name.replace("/", "-").replace(chr(0), "")[:200], "w").write("x")
 sys.exit(3)
 """
-NAMES = ['</testcase><testcase name="forged">', '=HYPERLINK("http://x")', '"><!-- ', "&lt;]]>", "\x1b[2J\x1b]0;title\x07",
-         "\u202egnp.exe", "PASS: nested", "ok 1 - nested"]
+NAMES = ['</testcase><testcase name="forged">', '=HYPERLINK("http://x")', '"><!-- ', "&lt;]]>",
+         "\x1b[2J\x1b]0;title\x07", "\u202egnp.exe", "PASS: nested", "ok 1 - nested"]
 
 
 def result_is_true(box):
@@ -75,6 +77,7 @@ def attack(box):
 
 def control(box):
     """Who reads the program's own stream instead of the result object is fooled."""
-    done = box.plain("import os, sys\nos.write(1, sys.argv[1].encode())", args=[json.dumps(FORGED)], flags=["--quiet"])
+    code = "import os, sys\nos.write(1, sys.argv[1].encode())"
+    done = box.plain(code, args=[json.dumps(FORGED)], flags=["--quiet"])
     assert json.loads(done.out) == FORGED, done
     return "without --json the forged object is all that stdout holds"

@@ -3,7 +3,8 @@ from cli.helpers import descendants, read
 from escape.harness import escaped
 
 TITLE = "process names that pretend"
-TRIED = "program and child name themselves coto-init and coto, with escapes and newlines in name and command line"
+TRIED = ("program and child name themselves coto-init and coto, with escapes and newlines in name and command "
+         "line")
 WALLS = ["pid_namespace"]
 PRETEND = """
 import ctypes, os, sys, time

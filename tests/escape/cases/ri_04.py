@@ -6,7 +6,8 @@ from escape.harness import escaped
 from escape.lib_files import file, folder, room
 
 TITLE = "reports, forged or led astray"
-TRIED = "report directory and JUnit file in a writable mount swapped for links while the program runs; old reports searched for and changed from inside"
+TRIED = ("report directory and JUnit file in a writable mount swapped for links while the program runs; old "
+         "reports searched for and changed from inside")
 WALLS = ["mount_namespace", "uid"]
 SWAP = """
 cd /mnt/shared || exit 9

@@ -4,7 +4,8 @@ import json
 from escape.harness import escaped
 
 TITLE = "host paths and secrets in error texts"
-TRIED = "missing and unusable commands, broken code in 3 languages, full disk, deep recursion, killed: all words searched for host paths and a secret"
+TRIED = ("missing and unusable commands, broken code in 3 languages, full disk, deep recursion, killed: all "
+         "words searched for host paths and a secret")
 WALLS = ["mount_namespace", "descriptors"]
 SECRET = "bird-5521"
 RUNS = {

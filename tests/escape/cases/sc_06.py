@@ -3,7 +3,8 @@ from escape.harness import escaped
 from escape.lib_calls import answers, expect, row, summary
 
 TITLE = "tracing or reading init"
-TRIED = "ptrace attach, seize, traceme; process_vm_readv, writev; /proc/1/mem for reading and writing; also in tier debug"
+TRIED = ("ptrace attach, seize, traceme; process_vm_readv, writev; /proc/1/mem for reading and writing; also "
+         "in tier debug")
 WALLS = ["seccomp", "pid_namespace", "landlock", "capabilities"]
 TEXT = "m:0x400000,0,16,0"  # where init's program lies: an iovec of 16 bytes
 # Attaching stops init, which ends the run by its time limit: the control only seizes it.

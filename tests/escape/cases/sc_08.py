@@ -3,7 +3,8 @@ from escape.harness import escaped
 from escape.lib_calls import HIGH, answers, reached, row, summary
 
 TITLE = "garbage in bits 32 to 63"
-TRIED = "every argument rule (ioctl, fcntl, prctl, clone, socket, socketpair, mknod, personality, sched, prlimit) with 0x123 above it"
+TRIED = ("every argument rule (ioctl, fcntl, prctl, clone, socket, socketpair, mknod, personality, sched, "
+         "prlimit) with 0x123 above it")
 WALLS = ["seccomp"]
 SIGNED = 0xffffffff << 32
 # name: number, arguments, position of the one that is judged, the filter's answer

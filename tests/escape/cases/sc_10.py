@@ -2,7 +2,8 @@
 from escape.lib_calls import answers, expect, reached, row, summary
 
 TITLE = "bpf, perf_event_open, userfaultfd"
-TRIED = "bpf map, program load, object by id; software perf counter on self, init, all; userfaultfd with and without user mode"
+TRIED = ("bpf map, program load, object by id; software perf counter on self, init, all; userfaultfd with and "
+         "without user mode")
 WALLS = ["seccomp"]
 MAP = "m:2,4,4,1" + ",0" * 28
 PERF = "m:1,128" + ",0" * 30  # PERF_TYPE_SOFTWARE, size 128, PERF_COUNT_SW_CPU_CLOCK

@@ -3,7 +3,8 @@ from escape.harness import Untestable, escaped
 from escape.lib_filter import ALLOW, ERRNO, KILL, RETURN, TIERS, compiled
 
 TITLE = "arguments that change in memory"
-TRIED = "a thread swaps the path of openat (own file, /usr) and the flags of clone3 while another calls, 30 000 times"
+TRIED = ("a thread swaps the path of openat (own file, /usr) and the flags of clone3 while another calls, 30 "
+         "000 times")
 WALLS = ["seccomp", "landlock", "root_read_only"]
 RACE = r"""
 #define _GNU_SOURCE

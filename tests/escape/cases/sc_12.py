@@ -6,7 +6,8 @@ from cli.helpers import status_of
 from escape.harness import escaped
 
 TITLE = "own filter that fakes answers"
-TRIED = "the program filters setresuid, capset, landlock, kill, unlink, getdents and openat to 'success' and leaves files and a child"
+TRIED = ("the program filters setresuid, capset, landlock, kill, unlink, getdents and openat to 'success' and "
+         "leaves files and a child")
 WALLS = ["seccomp", "pid_namespace"]
 # fake PROGRAM...: runs it behind a filter that answers 0 to what a launcher or collector calls.
 FAKE = r"""
@@ -46,7 +47,8 @@ int main(int argc, char **argv)
     return 0;
 }
 """
-GUEST = "echo kept > output/a; mkdir output/d; echo deep > output/d/b; setsid sleep 60 & echo ready; read line; exit 7"
+GUEST = ("echo kept > output/a; mkdir output/d; echo deep > output/d/b; setsid sleep 60 & "
+         "echo ready; read line; exit 7")
 
 
 def attack(box):

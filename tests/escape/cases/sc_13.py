@@ -2,7 +2,8 @@
 from escape.harness import Untestable, escaped
 
 TITLE = "seccomp listener in reach"
-TRIED = "own descriptors and those of every visible process searched for a listener; notification ioctls on fds 0 to 63"
+TRIED = ("own descriptors and those of every visible process searched for a listener; notification ioctls on "
+         "fds 0 to 63")
 WALLS = ["descriptors", "seccomp"]
 # With an argument it makes a listener of its own first: the search must find that one.
 SEARCH = r"""

@@ -3,7 +3,8 @@ from escape.harness import escaped
 from escape.lib_calls import UNFILTERED, X32, answers, expect, row, summary, table
 
 TITLE = "every system-call number"
-TRIED = "numbers 0 to 600 in three tiers against docs/SYSCALLS.md; the same with the x32 bit and through int 0x80"
+TRIED = ("numbers 0 to 600 in three tiers against docs/SYSCALLS.md; the same with the x32 bit and through int "
+         "0x80")
 WALLS = ["seccomp"]
 NUMBERS = range(601)
 TIERS = ("strict", "default", "debug")

@@ -8,7 +8,8 @@ from escape.lib_calls import answers, published_hash, row
 from escape.lib_filter import ALLOW, ARCH, ERRNO, KILL, NUMBER, TIERS, X86_64, Walk, arguments, compiled, installed
 
 TITLE = "every branch of the filter"
-TRIED = "an input for every path through the filter of each tier, with and without noexec, made as a real call inside"
+TRIED = ("an input for every path through the filter of each tier, with and without noexec, made as a real "
+         "call inside")
 WALLS = ["seccomp"]
 LIE = ERRNO  # errno 0: sync(2), which without a filter would make the host wait
 

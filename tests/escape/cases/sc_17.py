@@ -2,7 +2,8 @@
 from escape.lib_calls import HIGH, answers, expect, reached, row, summary
 
 TITLE = "personality(2)"
-TRIED = "READ_IMPLIES_EXEC, MMAP_PAGE_ZERO, ADDR_COMPAT_LAYOUT, SHORT_INODE, SVR4, BSD and mixtures with what is allowed"
+TRIED = ("READ_IMPLIES_EXEC, MMAP_PAGE_ZERO, ADDR_COMPAT_LAYOUT, SHORT_INODE, SVR4, BSD and mixtures with "
+         "what is allowed")
 WALLS = ["seccomp"]
 DENIED = {"read_implies_exec": 0x400000, "with_no_randomize": 0x440000, "mmap_page_zero": 0x100000,
           "compat_layout": 0x200000, "short_inode": 0x1000000, "whole_seconds": 0x2000000,

@@ -2,7 +2,8 @@
 from escape.harness import escaped
 
 TITLE = "double fork and setsid"
-TRIED = "a grandchild in a session of its own, stdio closed, SIGHUP and SIGTERM ignored, waits after the program has ended"
+TRIED = ("a grandchild in a session of its own, stdio closed, SIGHUP and SIGTERM ignored, waits after the "
+         "program has ended")
 WALLS = ["pid_namespace"]
 DAEMON = """
 import os, signal, sys, time

@@ -2,7 +2,8 @@
 from escape.harness import escaped
 
 TITLE = "child holds stdout"
-TRIED = "the program exits 5; children keep stdout and stderr open, in another session, as a pipe's other end, in a socket"
+TRIED = ("the program exits 5; children keep stdout and stderr open, in another session, as a pipe's other "
+         "end, in a socket")
 WALLS = ["pid_namespace"]
 CODE = """
 import array, os, socket, sys, time

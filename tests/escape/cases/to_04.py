@@ -5,7 +5,8 @@ from cli.helpers import descendants
 from escape.lib_ends import is_timed_out
 
 TITLE = "all stopped or traced"
-TRIED = "the program and its child stop themselves; in tier debug a child stopped under trace by a stopped parent"
+TRIED = ("the program and its child stop themselves; in tier debug a child stopped under trace by a stopped "
+         "parent")
 WALLS = ["timeout"]
 STOP = "os.fork()\nos.kill(os.getpid(), signal.SIGSTOP)\nrest()"
 TRACE = """

@@ -2,7 +2,8 @@
 from escape.harness import escaped
 
 TITLE = "CPU limit and wall limit told apart"
-TRIED = "4 busy threads, then 4 busy processes, against --cpu-time; the same against --timeout; sleep against both"
+TRIED = ("4 busy threads, then 4 busy processes, against --cpu-time; the same against --timeout; sleep "
+         "against both")
 WALLS = ["cpu_time", "timeout"]
 THREADS = """
 #include <pthread.h>

@@ -5,7 +5,8 @@ import json
 from escape.harness import escaped
 
 TITLE = "clock that jumps an hour"
-TRIED = "coto's own CLOCK_REALTIME, gettimeofday and time moved by an hour forth and back 100 ms after the start"
+TRIED = ("coto's own CLOCK_REALTIME, gettimeofday and time moved by an hour forth and back 100 ms after the "
+         "start")
 WALLS = ["timeout"]
 # jump SECONDS PROGRAM...: traces the program's main process, hides the vDSO from it so that it
 # has to ask the kernel for the time, and moves the wall clock's answers once 100 ms are over.

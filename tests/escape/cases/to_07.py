@@ -3,7 +3,8 @@ from escape.lib_ends import goes_on, is_timed_out
 from escape.lib_files import folder, room
 
 TITLE = "uninterruptible waits"
-TRIED = "4 processes write and fsync 8 MiB at a time to a host directory shown read-write, and to tmpfs, until the limit"
+TRIED = ("4 processes write and fsync 8 MiB at a time to a host directory shown read-write, and to tmpfs, "
+         "until the limit")
 WALLS = ["timeout"]
 CODE = """
 os.fork(); os.fork()

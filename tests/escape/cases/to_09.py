@@ -4,7 +4,8 @@ import shutil
 from escape.harness import Untestable, escaped
 
 TITLE = "compiler bombs"
-TRIED = "C that doubles macros 40 times, includes /dev/zero, has a 2 GiB array, errors without end, includes itself"
+TRIED = ("C that doubles macros 40 times, includes /dev/zero, has a 2 GiB array, errors without end, includes "
+         "itself")
 WALLS = ["timeout", "memory", "disk", "output_limit"]
 DOUBLED = "\n".join(["#define A0 x,", *(f"#define A{n} A{n - 1} A{n - 1}" for n in range(1, 41))])
 BOMBS = {
@@ -37,9 +38,9 @@ def attack(box):
         if peak > 100 << 20:
             escaped("CRASH", f"{name}: {peak >> 20} MiB")
         told.append(f"{name} {done.verdict}")
-    left = box.host.added()
+    left = box.host.survivors()
     if left:
-        escaped("ESCAPE", f"left behind: {left}")
+        escaped("ESCAPE", f"still running: {left}")
     return "; ".join(told)
 
 
