@@ -1,9 +1,9 @@
 """Programs of strangers leave as little behind as our own; what could not be had is said."""
 from cli.conftest import leftovers, pytest_sessionstart  # noqa: F401: pytest finds them by name
 
-from . import humaneval
+from . import humaneval, programs
 
 
 def pytest_terminal_summary(terminalreporter):
-    if humaneval.ABSENT:
-        terminalreporter.write_line(f"not run: {humaneval.ABSENT}")
+    for what in filter(None, [humaneval.ABSENT, *programs.ABSENT]):
+        terminalreporter.write_line(f"not run: {what}")
