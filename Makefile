@@ -2,9 +2,10 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 10
+STRESS_SECONDS ?= 120
 export DESTDIR FUZZ_SECONDS SITUATIONS
 
-.PHONY: all run weak test escape lint asan fuzz bench install clean help
+.PHONY: all run weak test escape lint asan fuzz bench compat stress install clean help
 
 all: ## build coto, coto-init and coto-policy in build/
 	@tools/install-deps build
@@ -51,6 +52,16 @@ bench: ## start-up time, memory and throughput against bwrap and no sandbox
 	@tools/install-deps test
 	@$(MAKE) --no-print-directory all
 	@tests/bench/run $(BUILD)
+
+compat: ## CPython's own tests inside and outside, half an hour; writes docs/COMPATIBILITY.md
+	@tools/install-deps test
+	@$(MAKE) --no-print-directory all
+	@tests/strangers/compat $(BUILD)
+
+stress: ## stress-ng and trinity inside for minutes (STRESS_SECONDS); is the host well?
+	@tools/install-deps test
+	@$(MAKE) --no-print-directory all
+	@tests/strangers/stress $(BUILD) $(STRESS_SECONDS)
 
 install: ## install below PREFIX (/usr/local), under DESTDIR when set
 	@tools/install-deps build
