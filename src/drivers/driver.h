@@ -70,6 +70,10 @@ struct coto_driver {
     int (*inspect)(struct coto_sandbox *sandbox, const struct coto_frame *ready,
                    struct coto_err *err);
 
+    /* Optional: descriptors by which a process outside joins the sandbox's cgroup: on v1 it
+     * writes "0" to each; with *ret_born it is born in the only one. Count. */
+    int (*open_join)(struct coto_sandbox *sandbox, int ret_fds[8], bool *ret_born);
+
     /* What the tree has used so far; callable while it runs. */
     int (*usage)(struct coto_sandbox *sandbox, struct coto_usage *ret_usage);
 
@@ -84,7 +88,8 @@ struct coto_driver {
 struct coto_sandbox {
     const struct coto_driver *driver;
     int stream_fd;   /* byte stream to and from coto-init, non-blocking; -1 none */
-    int alive_fd;    /* readable (POLLIN or POLLHUP) once init is gone; -1 none */
+    int parked_fd;   /* of a plan with a template: the end for the parked process, once; -1 */
+    int alive_fd;    /* a pidfd: readable (POLLIN or POLLHUP) once init is gone; -1 none */
     int stdio_fd[3]; /* our ends of stdin, stdout, stderr when the program has
                         pipes of its own; -1: they travel as frames */
     const char *work_dir;   /* workspace path as init must name it */

@@ -48,6 +48,8 @@ struct init {
     int in_fd, out_fd;
     int work_fd, proc_fd, root_fd;
     int signal_fd;
+    int parked_fd;    /* channel to a parked process, -1 none */
+    pid_t parked_pid; /* once it has said hello */
     int labels_fd; /* see init_built */
     bool is_pid1;
     bool is_built;    /* it made the sandbox around itself (--setup) */
@@ -67,6 +69,13 @@ void init_send_error(struct init *init, unsigned proc, const struct coto_err *er
 /* spawn.c */
 int init_spawn(struct init *init, const struct coto_frame *frame, struct coto_err *err);
 void init_kill_all(const struct init *init);
+
+/* parked.c */
+void init_parked_hello(struct init *init);
+/* Gives the parked process this EXEC frame; theirs are its stdio, -1: init's own. It has told
+ * what the kernel says about it when this returns its pid. */
+pid_t init_parked_start(struct init *init, const struct coto_frame *frame, const int theirs[3],
+                        struct coto_err *err);
 
 /* files.c */
 int init_put(struct init *init, const struct coto_frame *frame, struct coto_err *err);

@@ -312,15 +312,16 @@ static int next_timeout(struct init *init)
 static void loop(struct init *init)
 {
     while (!init->bye) {
-        struct pollfd pfds[2 + 3 * COTO_INIT_PROCS];
+        struct pollfd pfds[3 + 3 * COTO_INIT_PROCS];
         struct {
             struct init_proc *proc;
             int which;
-        } owner[2 + 3 * COTO_INIT_PROCS];
-        nfds_t n = 2;
+        } owner[3 + 3 * COTO_INIT_PROCS];
+        nfds_t n = 3;
 
         pfds[0] = (struct pollfd){.fd = init->in_fd, .events = POLLIN};
         pfds[1] = (struct pollfd){.fd = init->signal_fd, .events = POLLIN};
+        pfds[2] = (struct pollfd){.fd = init->parked_pid ? -1 : init->parked_fd, .events = POLLIN};
         for (int i = 0; i < COTO_INIT_PROCS; i++) {
             struct init_proc *proc = &init->procs[i];
             for (int k = 0; k < 3; k++) {
@@ -337,7 +338,9 @@ static void loop(struct init *init)
             break;
         if (ready <= 0)
             continue;
-        for (nfds_t i = 2; i < n; i++) {
+        if (pfds[2].revents)
+            init_parked_hello(init);
+        for (nfds_t i = 3; i < n; i++) {
             if (!pfds[i].revents || owner[i].proc->fd[owner[i].which] != pfds[i].fd)
                 continue;
             if (owner[i].which == 0)
@@ -371,6 +374,8 @@ static bool parse_args(struct init *init, int argc, char **argv)
             init->in_fd = v;
         else if ((v = number_after(argv[i], "--out=")) >= 0)
             init->out_fd = v;
+        else if ((v = number_after(argv[i], "--parked=")) >= 0)
+            init->parked_fd = v;
         else if ((v = number_after(argv[i], "--work=")) >= 0)
             init->work_fd = v;
         else
@@ -382,7 +387,7 @@ static bool parse_args(struct init *init, int argc, char **argv)
 int main(int argc, char **argv)
 {
     static struct init init = {
-        .in_fd = 0, .out_fd = 1, .work_fd = -1, .proc_fd = -1, .put_fd = -1, .labels_fd = -1};
+        .in_fd = 0, .out_fd = 1, .work_fd = -1, .proc_fd = -1, .put_fd = -1, .parked_fd = -1, .labels_fd = -1};
     sigset_t mask;
 
     struct coto_err err = {0};

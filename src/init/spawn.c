@@ -110,8 +110,8 @@ static int make_pipes(int ours[3], int theirs[3], struct coto_err *err)
 /* The child borrows init's memory until execve (CLONE_VM | CLONE_VFORK): nothing is
  * copied, and its report needs no pipe. It stays init's own trusted code until
  * then, and the memory stays undumpable. */
-static int start(struct init *init, struct init_spec *spec, struct init_proc *proc,
-                 struct coto_err *err)
+static int start(struct init *init, const struct coto_frame *frame, const struct init_spec *spec,
+                 struct init_proc *proc, struct coto_err *err)
 {
     static _Alignas(16) char stack[192 * 1024];
     static struct child_call call;
@@ -119,6 +119,12 @@ static int start(struct init *init, struct init_spec *spec, struct init_proc *pr
     call = (struct child_call){.spec = spec, .fds = {-1, -1, -1}};
     if (spec->frames && make_pipes(proc->fd, call.fds, err))
         return -1;
+    if (spec->parked && init->parked_pid) {
+        proc->pid = init_parked_start(init, frame, call.fds, err);
+        for (int i = 0; i < 3; i++)
+            coto_own_close(&call.fds[i]);
+        return proc->pid < 0 ? -1 : 0;
+    }
     proc->pid = clone(run_child, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &call);
     int saved = errno;
     for (int i = 0; i < 3; i++)
@@ -149,7 +155,7 @@ int init_spawn(struct init *init, const struct coto_frame *frame, struct coto_er
         proc->kill_on_exit = spec.kill_on_exit;
         proc->bye_on_exit = spec.bye_on_exit;
         proc->id = frame->proc;
-        failed = start(init, &spec, proc, err);
+        failed = start(init, frame, &spec, proc, err);
         if (failed) {
             for (int i = 0; i < 3; i++)
                 coto_own_close(&proc->fd[i]);

@@ -90,6 +90,10 @@ static void on_frame(struct launcher *l, struct box *box, const struct coto_fram
     }
     launcher_unwatch(l, box->sandbox->stream_fd);
     coto_frame_reader_fini(&box->reader);
+    if (box->plan.parked) {
+        launcher_park(l, box);
+        return;
+    }
     l->status.starting--;
     launcher_box_ready(l, box);
 }
@@ -124,6 +128,7 @@ void launcher_end_box(struct launcher *l, struct box *box, struct channel *waite
     if (box->state == BOX_ENDING)
         return;
     if (box->state == BOX_STARTING) {
+        launcher_unpark(l, box);
         launcher_unwatch(l, box->sandbox->stream_fd);
         l->status.starting--;
         if (box->shelf)

@@ -29,7 +29,7 @@
 #define LAUNCHER_SHELVES 32
 #define LAUNCHER_CHANNELS 1024
 
-enum source_kind { SOURCE_CHANNEL, SOURCE_STREAM, SOURCE_ALIVE };
+enum source_kind { SOURCE_CHANNEL, SOURCE_STREAM, SOURCE_ALIVE, SOURCE_TEMPLATE };
 
 /* What epoll hands back. */
 struct source {
@@ -71,6 +71,17 @@ struct shelf {
     unsigned rate;  /* taken per second, smoothed */
 };
 
+/* An interpreter that is forked into sandboxes; see template.c. */
+struct template {
+    struct source source;
+    pid_t pid; /* 0: none */
+    int fd;
+    bool ready;
+    struct box *box; /* it is forking into */
+    unsigned forks;
+    int64_t retry_us;
+};
+
 struct launcher {
     int epoll_fd;
     const struct coto_driver *driver;
@@ -83,6 +94,8 @@ struct launcher {
     unsigned max_boxes;
     struct coto_launch_status status;
     struct coto_buf in, out;
+    struct template template;
+    struct box *parking; /* wait for the template */
     bool ending;
     int64_t tick_us, sweep_us;
 };
@@ -103,6 +116,12 @@ void launcher_box_ready(struct launcher *l, struct box *box);
 void launcher_box_failed(struct launcher *l, struct box *box, const struct coto_err *err);
 void launcher_refill(struct launcher *l);
 void launcher_tick(struct launcher *l);
+
+/* template.c */
+void launcher_park(struct launcher *l, struct box *box);
+void launcher_unpark(struct launcher *l, struct box *box); /* it ends meanwhile */
+void launcher_template_says(struct launcher *l);
+void launcher_template_stop(struct launcher *l);
 
 /* talk.c */
 void launcher_take_message(struct launcher *l, struct channel *channel);

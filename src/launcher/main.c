@@ -39,6 +39,9 @@ static void serve(struct launcher *l, struct source *source)
     case SOURCE_ALIVE:
         launcher_box_dead(l, source->owner);
         break;
+    case SOURCE_TEMPLATE:
+        launcher_template_says(l);
+        break;
     }
 }
 
@@ -63,6 +66,7 @@ static int run(struct launcher *l)
             serve(l, event.data.ptr);
         if (l->ending && !told) {
             told = true;
+            launcher_template_stop(l);
             end_all(l);
         }
         launcher_tick(l);

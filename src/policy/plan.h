@@ -86,6 +86,7 @@ struct coto_plan {
     bool writable_output_only;
     bool noexec;
     bool want_artifacts;
+    bool parked; /* an interpreter waits in the sandbox (template); set by the service */
 
     int isolation;    /* COTO_ISOLATION_* */
     int seccomp_tier; /* COTO_SECCOMP_* */

@@ -144,7 +144,7 @@ int coto_launch_create(int channel_fd, const struct coto_plan *plan, unsigned wa
         return coto_err_set(err, COTO_ERR_INTERNAL, 0, "launcher: an answer that makes no sense");
     box->number = coto_field_num(&answer, COTO_TAG_L_BOX);
     box->base.driver = &coto_driver_launcher;
-    box->base.alive_fd = -1;
+    box->base.alive_fd = box->base.parked_fd = -1;
     for (int i = 0; i < 3; i++)
         box->base.stdio_fd[i] = -1;
     coto_fd_set_nonblock(stream, 1);

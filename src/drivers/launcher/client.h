@@ -26,7 +26,7 @@ int coto_launch_warm(int control_fd, const struct coto_plan *plan, unsigned min,
 /* Order of the numbers in STATUS_IS. */
 struct coto_launch_status {
     uint64_t ready, starting, in_use, ending; /* sandboxes by state */
-    uint64_t created, from_pool, cold, failed, destroyed; /* since the start */
+    uint64_t created, from_pool, cold, failed, destroyed, parked; /* since the start */
     uint64_t target;                          /* ready ones aimed at */
 };
 int coto_launch_get_status(int channel_fd, struct coto_launch_status *ret_status,

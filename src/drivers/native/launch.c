@@ -56,6 +56,12 @@ static int make_stream(struct native *n, struct native_launch *launch, struct co
     setsockopt(sv[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
     /* Tests only: stdio as frames, as at levels that have one byte stream and no
      * pipes; coto-init's own stdio is then nothing. */
+    if (n->plan && n->plan->parked) {
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv))
+            return coto_err_set(err, COTO_ERR_LIMIT, errno, "channel to a parked process");
+        n->base.parked_fd = sv[0];
+        launch->fds[4] = sv[1];
+    }
     bool frames = native_serves || getenv("COTO_TEST_FRAMES") != NULL || !coto_up("stdio");
     for (int i = 0; i < 3; i++) {
         int p[2];
@@ -107,10 +113,12 @@ static int tell_failure(int stream_fd, int error)
 
 static int exec_init(void *arg)
 {
-    static char *const argv[] = {"coto-init", "--in=3", "--out=3", "--setup", NULL};
     char *const envp[] = {coto_weak_env(), NULL}; /* empty in the product */
     const struct native_launch *launch = arg;
-    int from[4];
+    int count = launch->fds[4] < 0 ? 4 : 5;
+    char *const argv[] = {"coto-init", "--in=3", "--out=3", "--setup",
+                          count == 5 ? "--parked=4" : NULL, NULL};
+    int from[5];
     sigset_t none;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -119,11 +127,11 @@ static int exec_init(void *arg)
     int failure = keep_capabilities();
     /* Lifted out of the way first, so that none is overwritten. */
     int init_fd = fcntl(launch->init_fd, F_DUPFD_CLOEXEC, 32);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < count; i++)
         from[i] = fcntl(launch->fds[i], F_DUPFD_CLOEXEC, 32);
-    for (int i = 0; i < 4 && !failure; i++)
+    for (int i = 0; i < count && !failure; i++)
         failure = from[i] < 0 || dup2(from[i], i) < 0 ? EMFILE : 0;
-    if (!failure && coto_up("fds") && syscall(SYS_close_range, 4u, ~0u, 4u /* CLOEXEC */))
+    if (!failure && coto_up("fds") && syscall(SYS_close_range, count, ~0u, 4u /* CLOEXEC */))
         failure = errno;
     if (!failure) {
         syscall(SYS_execveat, init_fd, "", argv, envp, AT_EMPTY_PATH);
@@ -187,18 +195,18 @@ int native_launch(struct native *n, int cgroup_fd, struct coto_err *err)
 {
     struct native_launch *launch = &n->launch;
     const struct coto_ns_child child = {exec_init, launch, launch->stack, sizeof launch->stack};
-    int fds[5] = {-1, -1, -1, -1, -1};
+    int fds[6] = {-1, -1, -1, -1, -1, -1};
 
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         launch->fds[i] = -1;
     launch->init_fd = coto_initbin_open(err);
     int failed = launch->init_fd < 0 || make_stream(n, launch, err);
     memcpy(fds, launch->fds, sizeof launch->fds);
-    fds[4] = launch->init_fd;
+    fds[5] = launch->init_fd;
     if (!failed)
         failed = spawn(n, cgroup_fd, &child, err);
     /* The child has descriptors of its own; its copy of the numbers stays as it is. */
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         coto_own_close(&fds[i]);
     return failed ? -1 : 0;
 }

@@ -60,6 +60,7 @@ static struct native *new_sandbox(void)
     n->base = (struct coto_sandbox){.driver = &coto_driver_native,
                                     .stream_fd = -1,
                                     .alive_fd = -1,
+                                    .parked_fd = -1,
                                     .stdio_fd = {-1, -1, -1}};
     n->pidfd = n->mounts_fd = -1;
     for (int i = 0; i < COTO_CG_COUNT; i++)
@@ -287,6 +288,19 @@ static int native_usage(struct coto_sandbox *sandbox, struct coto_usage *ret_usa
     return 0;
 }
 
+static int native_open_join(struct coto_sandbox *sandbox, int ret_fds[8], bool *ret_born)
+{
+    struct native *n = (struct native *)sandbox;
+    int born = n->has_group ? coto_cgroup_clone_fd(&n->group) : -1;
+
+    *ret_born = born >= 0;
+    if (*ret_born)
+        ret_fds[0] = fcntl(born, F_DUPFD_CLOEXEC, 3);
+    if (*ret_born)
+        return ret_fds[0] < 0 ? -1 : 1;
+    return n->has_group ? coto_cgroup_open_join(&n->group, ret_fds) : 0;
+}
+
 static void native_kill(struct coto_sandbox *sandbox)
 {
     struct native *n = (struct native *)sandbox;
@@ -344,6 +358,7 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
     coto_own_close(&n->pidfd);
     coto_own_close(&n->mounts_fd);
     coto_own_close(&n->base.stream_fd);
+    coto_own_close(&n->base.parked_fd);
     for (int i = 0; i < 3; i++)
         coto_own_close(&n->base.stdio_fd[i]);
     /* Freed by the next one: giving memory back to the kernel now would interrupt every
@@ -364,6 +379,7 @@ const struct coto_driver coto_driver_native = {
     .sweep = native_sweep,
     .create = native_create,
     .inspect = native_inspect,
+    .open_join = native_open_join,
     .usage = native_usage,
     .kill = native_kill,
     .destroy = native_destroy,

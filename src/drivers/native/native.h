@@ -11,7 +11,8 @@
 
 /* What the child needs between clone and execve; see launch.c. */
 struct native_launch {
-    int fds[4]; /* its ends of everything, in the order of its descriptors 0 to 3 */
+    int fds[5]; /* its ends of everything, in the order of its descriptors; the last is -1
+                   unless a process is to be parked */
     int init_fd;
     _Alignas(16) char stack[16 * 1024];
 };

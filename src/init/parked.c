@@ -1,0 +1,84 @@
+/* A process that waits in this sandbox for a program to run: a copy of an interpreter that
+ * has imported its libraries (template/template.c). It is a child of ours already, since
+ * its parent has ended. It is trusted until it gets its program, and not a moment
+ * longer: the channel is closed then. */
+#include "init/init.h"
+
+#include "base/fd.h"
+#include "template/talk.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ANSWER_MS 5000
+
+void init_parked_hello(struct init *init)
+{
+    struct coto_parked_hello hello;
+    ssize_t n = recv(init->parked_fd, &hello, sizeof hello, MSG_DONTWAIT);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n == (ssize_t)sizeof hello && hello.magic == COTO_PARKED_MAGIC && hello.pid > 1)
+        init->parked_pid = hello.pid;
+    else
+        coto_own_close(&init->parked_fd); /* it is gone: programs are started the long way */
+}
+
+static int send_program(int fd, const struct coto_frame *frame, const int stdio[3])
+{
+    union {
+        struct cmsghdr head;
+        char space[CMSG_SPACE(3 * sizeof(int))];
+    } control = {0};
+    /* The payload lies behind its header in the reader's buffer. */
+    struct iovec iov = {(void *)(frame->payload - COTO_FRAME_HEADER), frame->len + COTO_FRAME_HEADER};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = &control,
+                         .msg_controllen = sizeof control.space};
+
+    control.head.cmsg_level = SOL_SOCKET;
+    control.head.cmsg_type = SCM_RIGHTS;
+    control.head.cmsg_len = CMSG_LEN(3 * sizeof(int));
+    memcpy(CMSG_DATA(&control.head), stdio, 3 * sizeof(int));
+    return sendmsg(fd, &msg, MSG_NOSIGNAL) < 0 ? -1 : 0;
+}
+
+/* Its STARTED frame goes on to the host as it is; its ERROR becomes ours. */
+static int take_answer(struct init *init, struct coto_err *err)
+{
+    char bytes[4096];
+    struct pollfd pfd = {.fd = init->parked_fd, .events = POLLIN};
+    struct coto_frame frame;
+    ssize_t n = poll(&pfd, 1, ANSWER_MS) == 1 ? recv(init->parked_fd, bytes, sizeof bytes, 0) : -1;
+    struct coto_frame_reader reader = {.buf = {.data = bytes, .len = n > 0 ? (size_t)n : 0}};
+
+    if (n <= 0 || coto_frame_next(&reader, &frame, err) != 1)
+        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "the parked interpreter does not answer");
+    if (frame.type != COTO_FRAME_STARTED) {
+        coto_field_error(&frame, err);
+        return -1;
+    }
+    coto_buf_add(&init->out, bytes, (size_t)n);
+    return init_send(init);
+}
+
+pid_t init_parked_start(struct init *init, const struct coto_frame *frame, const int theirs[3],
+                        struct coto_err *err)
+{
+    int stdio[3];
+    pid_t pid = init->parked_pid;
+
+    for (int i = 0; i < 3; i++)
+        stdio[i] = theirs[i] >= 0 ? theirs[i] : i;
+    int failed = send_program(init->parked_fd, frame, stdio)
+                     ? coto_err_set(err, COTO_ERR_SYSTEM, errno, "talk to the parked interpreter")
+                     : take_answer(init, err);
+    coto_own_close(&init->parked_fd);
+    init->parked_pid = 0;
+    return failed ? -1 : pid;
+}

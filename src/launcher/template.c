@@ -1,0 +1,198 @@
+/* The template: started on demand, one at a time, thrown away after some forks. A sandbox
+ * whose plan asks for a parked interpreter goes through here between READY and its shelf;
+ * where that fails it is as good as any other, its programs are only started the long way. */
+#include "launcher/launcher.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "policy/helper.h"
+#include "template/talk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FORKS_MAX 2000         /* then a fresh address layout and hash secret */
+#define RETRY_US 5000000
+#define PYTHON "/usr/bin/python3"
+
+static const char modules[] =
+    "abc,argparse,array,ast,asyncio,base64,bisect,calendar,collections,contextlib,copy,csv,"
+    "dataclasses,datetime,decimal,difflib,enum,fractions,functools,hashlib,heapq,inspect,io,itertools,"
+    "json,logging,math,numbers,operator,os,pathlib,pickle,pprint,queue,random,re,shutil,statistics,"
+    "string,struct,subprocess,sys,tempfile,textwrap,threading,time,traceback,typing,unittest,"
+    "urllib.parse,uuid,zlib";
+
+/* ---- its life ---- */
+
+static void run_python(const char *script, const char *library, int fd)
+{
+    static char *const envp[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", NULL};
+    char number[16];
+    char *argv[] = {PYTHON, (char *)script, (char *)library, number, (char *)modules, NULL};
+    int in[2];
+    int out[2];
+    sigset_t none;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    for (int i = 1; i < 32; i++)
+        signal(i, SIG_DFL);
+    /* Pipes, as a program in a sandbox has them: the interpreter looks what kind they are. */
+    int control = fcntl(fd, F_DUPFD, 10);
+    if (pipe(in) || pipe(out) || control < 0 || dup2(in[0], 0) < 0 || dup2(out[1], 1) < 0 ||
+        dup2(out[1], 2) < 0 || chdir("/"))
+        _exit(70);
+    snprintf(number, sizeof number, "%d", control);
+    for (int i = 3; i < 64; i++)
+        if (i != control && i != out[0] && i != in[1])
+            close(i);
+    fcntl(out[0], F_SETFD, 0);
+    execve(PYTHON, argv, envp);
+    _exit(127);
+}
+
+static void start(struct launcher *l)
+{
+    char script[4096];
+    char library[4096];
+    int sv[2];
+
+    l->template.retry_us = coto_clock_us() + RETRY_US;
+    if (access(PYTHON, X_OK) || coto_helper_find("coto-template.py", script, sizeof script) ||
+        coto_helper_find("coto-template.so", library, sizeof library) ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv))
+        return;
+    pid_t pid = fork();
+    if (pid == 0)
+        run_python(script, library, sv[1]);
+    close(sv[1]);
+    if (pid < 0) {
+        close(sv[0]);
+        return;
+    }
+    char path[48];
+    snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)pid);
+    coto_file_write_at(AT_FDCWD, path, "1000"); /* its copies inherit it */
+    l->template = (struct template){.source = {SOURCE_TEMPLATE, l}, .pid = pid, .fd = sv[0]};
+    launcher_watch(l, sv[0], &l->template.source);
+}
+
+static void stop(struct launcher *l)
+{
+    struct template *t = &l->template;
+
+    if (t->pid <= 0)
+        return;
+    launcher_unwatch(l, t->fd);
+    close(t->fd);
+    kill(t->pid, SIGKILL);
+    while (waitpid(t->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    *t = (struct template){.fd = -1, .retry_us = coto_clock_us() + RETRY_US};
+}
+
+/* ---- parking ---- */
+
+static void done(struct launcher *l, struct box *box)
+{
+    coto_own_close(&box->sandbox->parked_fd);
+    l->status.starting--;
+    launcher_box_ready(l, box);
+}
+
+static int send_fork(struct launcher *l, struct box *box)
+{
+    int fds[COTO_TEMPLATE_FDS] = {box->sandbox->alive_fd, box->sandbox->parked_fd};
+    int joins[8];
+    bool born = false;
+    int count = l->driver->open_join(box->sandbox, joins, &born);
+
+    if (count < 0 || count > COTO_TEMPLATE_FDS - 2)
+        return -1;
+    memcpy(fds + 2, joins, (size_t)count * sizeof fds[0]);
+    int failed = coto_fd_send(l->template.fd, born ? COTO_TEMPLATE_FORK_BORN : COTO_TEMPLATE_FORK, fds,
+                              count + 2);
+    for (int i = 0; i < count; i++)
+        close(joins[i]);
+    return failed;
+}
+
+/* The next one in the queue, as long as there is a template that has nothing to do. */
+static void next(struct launcher *l)
+{
+    struct template *t = &l->template;
+
+    if (t->pid <= 0 && coto_clock_us() >= t->retry_us)
+        start(l);
+    while (l->parking && (t->pid <= 0 || (t->ready && !t->box))) {
+        struct box *box = l->parking;
+        l->parking = box->next;
+        box->next = NULL;
+        if (t->pid <= 0 || send_fork(l, box))
+            done(l, box);
+        else
+            t->box = box;
+    }
+}
+
+void launcher_park(struct launcher *l, struct box *box)
+{
+    struct box **end = &l->parking;
+
+    while (*end)
+        end = &(*end)->next;
+    *end = box;
+    next(l);
+}
+
+void launcher_unpark(struct launcher *l, struct box *box)
+{
+    for (struct box **at = &l->parking; *at; at = &(*at)->next)
+        if (*at == box) {
+            *at = box->next;
+            return;
+        }
+    if (l->template.box == box)
+        l->template.box = NULL;
+}
+
+void launcher_template_says(struct launcher *l)
+{
+    struct template *t = &l->template;
+    unsigned char text[8];
+    ssize_t n = recv(t->fd, text, sizeof text, MSG_DONTWAIT);
+    struct box *box = t->box;
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        stop(l);
+    } else if (text[0] == COTO_TEMPLATE_READY) {
+        t->ready = true;
+    } else {
+        t->forks++;
+        l->status.parked += text[0] == COTO_TEMPLATE_OK;
+    }
+    if (box && (n <= 0 || text[0] != COTO_TEMPLATE_READY)) {
+        t->box = NULL;
+        done(l, box);
+    }
+    if (t->forks >= FORKS_MAX) {
+        stop(l);
+        t->retry_us = 0;
+    }
+    next(l);
+}
+
+void launcher_template_stop(struct launcher *l)
+{
+    stop(l);
+}

@@ -1,0 +1,32 @@
+/* Messages around a template (an interpreter that is forked into sandboxes).
+ *
+ * Launcher and template, on a SOCK_SEQPACKET socket:
+ *   template  'r'            ready: all libraries are imported
+ *   launcher  'f' + fds      fork into a sandbox: pidfd of its init, the parked process's end of the
+ *                            channel to that init, then what to join its cgroup by
+ *   template  'k' or 'e'+errno
+ *
+ * Parked process and init, on a SOCK_SEQPACKET socket:
+ *   parked    struct coto_parked_hello
+ *   init      an EXEC frame + stdin, stdout, stderr
+ *   parked    its STARTED or ERROR frame; then it closes the channel and runs the code
+ */
+#pragma once
+
+#include <stdint.h>
+
+enum {
+    COTO_TEMPLATE_READY = 'r',
+    COTO_TEMPLATE_FORK = 'f',
+    COTO_TEMPLATE_FORK_BORN = 'F', /* the descriptor after the second is a cgroup to be born in */
+    COTO_TEMPLATE_OK = 'k',
+    COTO_TEMPLATE_ERROR = 'e',
+};
+
+#define COTO_TEMPLATE_FDS 8
+#define COTO_PARKED_MAGIC 0x636f746f
+
+struct coto_parked_hello {
+    uint32_t magic;
+    int32_t pid; /* in the sandbox's pid namespace */
+};

@@ -1,0 +1,287 @@
+/* The part of an interpreter template that is not the interpreter: forking into a sandbox.
+ *
+ * Theory of operation. The template is an ordinary interpreter, started by the launcher with its
+ * privilege, that has imported its libraries and then waits here. It never sees a byte of
+ * user code. For each sandbox it makes one copy of itself inside:
+ *
+ *   template        outside all namespaces of the sandbox
+ *    +- A           borrows the template's memory; joins the sandbox's cgroup and namespaces
+ *        +- A'      borrows it too; the first that is inside the pid namespace
+ *            +- B   a copy of the memory (fork): the parked interpreter
+ *
+ * A' is needed because an orphan goes to the init of its parent's pid namespace: when A' ends, B
+ * becomes a child of the sandbox's coto-init, which waits for it like for any other. Only
+ * B costs a copy; A and A' live for a few system calls while their parents sleep.
+ *
+ * B tells init that it is there, and waits. When init has a program for it, it raises the
+ * walls around itself (init/walls.c, the very code that runs before an execve), says what the
+ * kernel says about it, closes every descriptor but 0, 1, 2, and returns to the interpreter.
+ *
+ * All copies of one template share its address layout and hash secret; the launcher throws a
+ * template away after some forks (docs/decisions/0009).
+ */
+#include "template/talk.h"
+
+#include "base/fd.h"
+#include "init/walls.h"
+#include "kernel/ns.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef PR_GET_TID_ADDRESS
+#define PR_GET_TID_ADDRESS 40
+#endif
+#define ALL_NAMESPACES                                                                             \
+    (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |      \
+     CLONE_NEWCGROUP)
+
+/* Called from the interpreter. */
+int coto_template_serve(int control_fd);
+int coto_template_go(void);
+int coto_template_count(int what);
+const char *coto_template_text(int what, int index);
+
+static struct {
+    int fds[COTO_TEMPLATE_FDS]; /* as they came: pidfd, channel, cgroup */
+    int fd_count;
+    bool born;     /* fds[2] is a cgroup v2 directory, already used */
+    int *tid;      /* where the C library keeps this thread's id */
+    int error;     /* of A or A' */
+    void *back[5]; /* B's way back to the template's stack */
+    _Alignas(16) char stack_a[32 * 1024];
+    _Alignas(16) char stack_b[32 * 1024];
+} t;
+
+static struct init_spec spec;
+
+/* ---- A and A': system calls only, in borrowed memory ---- */
+
+/* On the stack of A', in memory of its own. */
+static __attribute__((noreturn)) void return_as_copy(void)
+{
+    __builtin_longjmp(t.back, 1);
+}
+
+static int run_inner(void *arg)
+{
+    long pid = syscall(SYS_clone, CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD, 0, NULL, t.tid, 0);
+
+    (void)arg;
+    if (pid == 0)
+        return_as_copy();
+    if (pid < 0)
+        t.error = errno;
+    return 0;
+}
+
+static int join_cgroup(void)
+{
+    for (int i = 2; i < t.fd_count && !t.born; i++)
+        if (write(t.fds[i], "0", 1) != 1)
+            return errno;
+    return 0;
+}
+
+static int run_outer(void *arg)
+{
+    const struct coto_ns_child inner = {run_inner, NULL, t.stack_b, sizeof t.stack_b};
+    int pidfd = -1;
+
+    (void)arg;
+    t.error = join_cgroup();
+    if (!t.error && setns(t.fds[0], ALL_NAMESPACES))
+        t.error = errno;
+    if (t.error)
+        return 0;
+    pid_t pid = coto_ns_spawn(CLONE_VFORK, -1, &inner, &pidfd);
+    if (pid < 0)
+        t.error = errno;
+    else
+        waitpid(pid, NULL, 0);
+    return 0;
+}
+
+/* 0 in the template, 1 in the copy. */
+static int fork_inside(void)
+{
+    const struct coto_ns_child outer = {run_outer, NULL, t.stack_a, sizeof t.stack_a};
+    int pidfd = -1;
+
+    t.error = 0;
+    if (__builtin_setjmp(t.back))
+        return 1;
+    pid_t pid = coto_ns_spawn(CLONE_VFORK, t.born ? t.fds[2] : -1, &outer, &pidfd);
+    if (pid < 0) {
+        t.error = errno;
+        return 0;
+    }
+    coto_own_close(&pidfd);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return 0;
+}
+
+/* ---- the template ---- */
+
+/* The interpreter's own care before and after a fork, where it has any. */
+static void call(const char *name)
+{
+    void (*function)(void);
+    void *found = dlsym(RTLD_DEFAULT, name);
+
+    memcpy(&function, &found, sizeof function);
+    if (found)
+        function();
+}
+
+static int receive(int fd, char *ret_what)
+{
+    int count = coto_fd_receive(fd, ret_what, t.fds, COTO_TEMPLATE_FDS);
+
+    t.fd_count = count > 0 ? count : 0;
+    return count;
+}
+
+static void close_received(void)
+{
+    for (int i = 0; i < t.fd_count; i++)
+        coto_own_close(&t.fds[i]);
+    t.fd_count = 0;
+}
+
+static void answer(int fd)
+{
+    unsigned char text[2] = {t.error ? COTO_TEMPLATE_ERROR : COTO_TEMPLATE_OK, (unsigned char)t.error};
+
+    if (send(fd, text, sizeof text, MSG_NOSIGNAL) < 0)
+        _exit(0);
+}
+
+/* Returns 0 in each copy; in the template only when the launcher is gone, with -1. */
+int coto_template_serve(int control_fd)
+{
+    char what = COTO_TEMPLATE_READY;
+
+    prctl(PR_SET_DUMPABLE, 0);
+    if (prctl(PR_GET_TID_ADDRESS, &t.tid, 0, 0, 0))
+        t.tid = NULL;
+    if (send(control_fd, &what, 1, MSG_NOSIGNAL) != 1)
+        return -1;
+    while (receive(control_fd, &what) >= 0) {
+        t.born = what == COTO_TEMPLATE_FORK_BORN;
+        t.error = t.fd_count < 2 || (what != COTO_TEMPLATE_FORK && !t.born) ? EINVAL : 0;
+        if (!t.error) {
+            call("PyOS_BeforeFork");
+            if (fork_inside())
+                return 0;
+            call("PyOS_AfterFork_Parent");
+        }
+        close_received();
+        answer(control_fd);
+    }
+    return -1;
+}
+
+/* ---- the parked copy ---- */
+
+static int park(int channel_fd, struct coto_buf *buf, int stdio[3])
+{
+    struct coto_parked_hello hello = {COTO_PARKED_MAGIC, getpid()};
+
+    if (send(channel_fd, &hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello)
+        return -1;
+    char *to = coto_buf_reserve(buf, COTO_FRAME_MAX + COTO_FRAME_HEADER + 1);
+    if (!to)
+        return -1;
+    union {
+        struct cmsghdr head;
+        char space[CMSG_SPACE(3 * sizeof(int))];
+    } control;
+    struct iovec iov = {to, COTO_FRAME_MAX + COTO_FRAME_HEADER};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+                         .msg_controllen = sizeof control.space};
+    ssize_t n;
+    do
+        n = recvmsg(channel_fd, &msg, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+    if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(3 * sizeof(int)))
+        return -1;
+    memcpy(stdio, CMSG_DATA(c), 3 * sizeof(int));
+    buf->len = (size_t)n;
+    return 0;
+}
+
+static int take_program(const struct coto_buf *buf, unsigned *ret_proc, struct coto_err *err)
+{
+    struct coto_frame_reader reader = {.buf = *buf};
+    struct coto_frame frame;
+
+    if (coto_frame_next(&reader, &frame, err) != 1 || frame.type != COTO_FRAME_EXEC)
+        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "template: no EXEC frame");
+    *ret_proc = frame.proc;
+    spec.own_dev = true;
+    return init_spec_parse(&frame, &spec, err);
+}
+
+/* The interpreter has no use for the pipes' other numbers, nor for anything above 2. */
+static int use_stdio(const int stdio[3], struct coto_err *err)
+{
+    for (int i = 0; i < 3; i++)
+        if (dup2(stdio[i], i) < 0)
+            return coto_err_set(err, COTO_ERR_SYSTEM, errno, "template: stdio");
+    return 0;
+}
+
+/* Comes back in the copy, behind all walls, when there is code to run; -1: never. */
+int coto_template_go(void)
+{
+    coto_auto_buf buf = {0};
+    coto_auto_buf out = {0};
+    struct init_report report = {0};
+    struct coto_err err = {0};
+    unsigned proc = 0;
+    int stdio[3];
+    int channel = t.fds[1];
+
+    call("PyOS_AfterFork_Child");
+    t.fds[1] = -1;
+    close_received();
+    if (park(channel, &buf, stdio))
+        return -1;
+    int failed = take_program(&buf, &proc, &err) || use_stdio(stdio, &err) ||
+                 init_walls_raise(&spec, &report, &err);
+    /* The new uid made us undumpable; the sandbox's own tools may look at us again. */
+    if (!failed)
+        prctl(PR_SET_DUMPABLE, 1);
+    if (failed)
+        coto_frame_add_error(&out, proc, &err);
+    else
+        init_walls_add_started(&out, proc, getpid(), &report);
+    if (out.failed || send(channel, out.data, out.len, MSG_NOSIGNAL) < 0 || failed)
+        return -1;
+    syscall(SYS_close_range, 3u, ~0u, 0u);
+    return 0;
+}
+
+/* 0: arguments, 1: environment. */
+int coto_template_count(int what)
+{
+    return (int)(what == 0 ? spec.argv.count : spec.env.count);
+}
+
+const char *coto_template_text(int what, int index)
+{
+    return what == 0 ? spec.argv.items[index] : spec.env.items[index];
+}
