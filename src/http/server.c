@@ -1,0 +1,372 @@
+/* Listeners, who is let in, and the server as a whole. */
+#include "http/conn.h"
+
+#include "base/own.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#define ACCEPTS_PER_ROUND 16
+/* How long a listener rests when there is no descriptor to accept with. */
+#define REST_MS 100
+#define BACKLOG 1024
+
+struct coto_http_listener {
+    struct coto_http *server;
+    struct coto_http_listener *next;
+    struct coto_tls *tls;
+    int fd;
+    char *path; /* of a unix socket we made */
+};
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    struct sockaddr_un un;
+};
+
+/* ---- who is let in ---- */
+
+static void name_address(const union address *address, char ret_name[COTO_HTTP_ADDRESS])
+{
+    char host[INET6_ADDRSTRLEN] = "";
+
+    if (address->any.sa_family == AF_INET) {
+        inet_ntop(AF_INET, &address->v4.sin_addr, host, sizeof host);
+        snprintf(ret_name, COTO_HTTP_ADDRESS, "%s:%u", host, ntohs(address->v4.sin_port));
+    } else if (address->any.sa_family == AF_INET6) {
+        inet_ntop(AF_INET6, &address->v6.sin6_addr, host, sizeof host);
+        snprintf(ret_name, COTO_HTTP_ADDRESS, "[%s]:%u", host, ntohs(address->v6.sin6_port));
+    } else {
+        snprintf(ret_name, COTO_HTTP_ADDRESS, "unix");
+    }
+}
+
+/* Fills *peer; the value is the same for all connections of one peer. */
+static uint64_t identify(int fd, const union address *address, struct coto_http_peer *peer)
+{
+    struct ucred cred;
+    socklen_t len = sizeof cred;
+    uint64_t prefix;
+
+    *peer = (struct coto_http_peer){.uid = -1, .gid = -1, .pid = -1};
+    name_address(address, peer->address);
+    if (address->any.sa_family == AF_INET)
+        return address->v4.sin_addr.s_addr;
+    if (address->any.sa_family == AF_INET6) {
+        memcpy(&prefix, &address->v6.sin6_addr, sizeof prefix); /* whoever has a /64 has all */
+        return prefix;
+    }
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0) {
+        peer->uid = (int)cred.uid;
+        peer->gid = (int)cred.gid;
+        peer->pid = cred.pid;
+    }
+    return 1ull << 40 | (uint32_t)peer->uid;
+}
+
+static unsigned count_peer(const struct coto_http *server, uint64_t key)
+{
+    unsigned count = 0;
+
+    for (const struct coto_http_conn *conn = server->buckets[coto_http_bucket(key)]; conn;
+         conn = conn->next)
+        count += conn->peer_key == key;
+    return count;
+}
+
+static bool end_an_idle_one(struct coto_http *server)
+{
+    struct coto_http_conn *oldest = server->idle.idle_next;
+
+    if (oldest == &server->idle)
+        return false;
+    coto_http_conn_end(oldest);
+    return true;
+}
+
+/* Not over TLS: a handshake is just what we cannot afford now. */
+static void turn_away(struct coto_http_listener *listener, int fd)
+{
+    static const char text[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n"
+                               "Retry-After: 1\r\nConnection: close\r\n\r\n";
+
+    listener->server->stats.refused++;
+    if (!listener->tls) {
+        (void)!send(fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        shutdown(fd, SHUT_WR);
+        (void)!recv(fd, listener->server->scratch, COTO_HTTP_SCRATCH, MSG_DONTWAIT);
+    }
+    close(fd);
+}
+
+static void let_in(struct coto_http_listener *listener, int fd, const union address *address)
+{
+    struct coto_http *server = listener->server;
+    const struct coto_http_limits *limits = &server->config.limits;
+    struct coto_http_peer peer;
+    uint64_t key = identify(fd, address, &peer);
+
+    if (count_peer(server, key) >= limits->connections_per_peer ||
+        (server->stats.connections >= limits->connections && !end_an_idle_one(server)) ||
+        coto_http_conn_new(server, fd, listener->tls, &peer, key) < 0)
+        turn_away(listener, fd);
+}
+
+static void wake_listeners(void *arg)
+{
+    struct coto_http *server = arg;
+
+    server->timer = 0;
+    for (struct coto_http_listener *it = server->listeners; it; it = it->next)
+        coto_loop_mod(server->config.loop, it->fd, EPOLLIN);
+}
+
+/* Out of descriptors, ours or the machine's. Whoever waits would make the loop spin: so an idle
+ * connection makes room, or the spare descriptor is used to turn the first one away, or
+ * the listener rests. False: nothing can be accepted now. */
+static bool make_room(struct coto_http_listener *listener)
+{
+    struct coto_http *server = listener->server;
+
+    if (end_an_idle_one(server))
+        return true;
+    coto_own_close(&server->spare_fd);
+    coto_auto_fd fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    bool is_away = fd >= 0;
+    if (is_away)
+        turn_away(listener, coto_take_fd(&fd));
+    server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (is_away && server->spare_fd >= 0)
+        return true;
+    coto_loop_cancel(server->config.loop, server->timer);
+    server->timer = coto_loop_timer(server->config.loop, REST_MS, wake_listeners, server);
+    if (server->timer)
+        coto_loop_mod(server->config.loop, listener->fd, 0);
+    return false;
+}
+
+static void on_accept(void *arg, uint32_t events)
+{
+    struct coto_http_listener *listener = arg;
+
+    (void)events;
+    for (int i = 0; i < ACCEPTS_PER_ROUND; i++) {
+        union address address = {0};
+        socklen_t len = sizeof address;
+        int fd = accept4(listener->fd, &address.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            let_in(listener, fd, &address);
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+            if (!make_room(listener))
+                return;
+        } else if (errno != ECONNABORTED && errno != EINTR) {
+            return;
+        }
+    }
+}
+
+/* ---- listening ---- */
+
+int coto_http_listen_fd(struct coto_http *server, int fd, struct coto_tls *tls,
+                        struct coto_err *err)
+{
+    /* Inherited by accepted sockets. A client that vanished without a word is noticed
+     * after two minutes; errors mean a unix socket, which needs none of it. */
+    static const struct {
+        int level, name, value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},    {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, 60},  {IPPROTO_TCP, TCP_KEEPINTVL, 15},
+        {IPPROTO_TCP, TCP_KEEPCNT, 4},
+    };
+    coto_auto_fd owned = fd;
+    coto_auto_free struct coto_http_listener *listener = calloc(1, sizeof *listener);
+
+    if (!listener)
+        return coto_err_set(err, COTO_ERR_SYSTEM, ENOMEM, "listen");
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
+    *listener = (struct coto_http_listener){server, server->listeners, tls, fd, NULL};
+    if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 ||
+        coto_loop_add(server->config.loop, fd, EPOLLIN, on_accept, listener) < 0)
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "listen");
+    coto_take_fd(&owned);
+    server->listeners = coto_take_ptr(listener);
+    return 0;
+}
+
+/* "127.0.0.1:80", "[::1]:80": numbers only, so that nothing is looked up. */
+static int parse_where(const char *where, union address *ret_address, socklen_t *ret_len)
+{
+    char host[COTO_HTTP_ADDRESS];
+    const char *colon = strrchr(where, ':');
+    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
+                             .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+
+    if (!colon || colon == where || strlen(where) >= sizeof host)
+        return -1;
+    bool has_brackets = where[0] == '[' && colon[-1] == ']';
+    snprintf(host, sizeof host, "%.*s", (int)(colon - where) - 2 * has_brackets,
+             where + has_brackets);
+    if ((strchr(host, ':') && !has_brackets) || getaddrinfo(host, colon + 1, &hints, &found) != 0)
+        return -1;
+    memcpy(ret_address, found->ai_addr, found->ai_addrlen);
+    *ret_len = found->ai_addrlen;
+    freeaddrinfo(found);
+    return 0;
+}
+
+/* A socket nobody listens at is what a killed server left behind. */
+static int remove_stale(const struct sockaddr_un *address, socklen_t len)
+{
+    coto_auto_fd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct stat st;
+
+    if (fd < 0 || connect(fd, (const struct sockaddr *)address, len) == 0 || errno == EAGAIN) {
+        errno = EADDRINUSE;
+        return -1;
+    }
+    if (errno == ECONNREFUSED && lstat(address->sun_path, &st) == 0 && S_ISSOCK(st.st_mode))
+        return unlink(address->sun_path);
+    return 0;
+}
+
+static int bind_unix(int fd, struct sockaddr_un *address, socklen_t len)
+{
+    if (remove_stale(address, len) < 0)
+        return -1;
+    mode_t old = umask(0177); /* no moment in which others could connect */
+    int result = bind(fd, (struct sockaddr *)address, len);
+    umask(old);
+    return result;
+}
+
+int coto_http_listen(struct coto_http *server, const char *where, struct coto_tls *tls,
+                     char ret_where[COTO_HTTP_ADDRESS], struct coto_err *err)
+{
+    bool is_unix = coto_str_has_prefix(where, "unix:");
+    const char *path = is_unix ? where + strlen("unix:") : "";
+    union address address = {.un.sun_family = AF_UNIX};
+    socklen_t len = sizeof address.un;
+    const int on = 1;
+
+    if (is_unix ? !*path || strlen(path) >= sizeof address.un.sun_path
+                : parse_where(where, &address, &len) < 0) {
+        coto_err_set(err, COTO_ERR_USAGE, 0, "listen '%s': not an address", where);
+        return coto_err_remedy(err, "use 127.0.0.1:8080, [::1]:8080 or unix:/path/of/socket");
+    }
+    if (is_unix)
+        memcpy(address.un.sun_path, path, strlen(path));
+    coto_auto_fd fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0 && !is_unix)
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (fd < 0 ||
+        (is_unix ? bind_unix(fd, &address.un, len) : bind(fd, &address.any, len)) < 0 ||
+        listen(fd, BACKLOG) < 0)
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "listen '%s'", where);
+    if (ret_where && is_unix)
+        snprintf(ret_where, COTO_HTTP_ADDRESS, "%s", where);
+    else if (ret_where && getsockname(fd, &address.any, &len) == 0)
+        name_address(&address, ret_where);
+    if (coto_http_listen_fd(server, coto_take_fd(&fd), tls, err) < 0)
+        return coto_err_wrap(err, "'%s'", where);
+    if (is_unix)
+        server->listeners->path = strdup(path);
+    return 0;
+}
+
+/* ---- the server ---- */
+
+static void set_default(unsigned *limit, unsigned value)
+{
+    if (*limit == 0)
+        *limit = value;
+}
+
+int coto_http_new(const struct coto_http_config *config, struct coto_http **ret_server,
+                  struct coto_err *err)
+{
+    struct coto_http *server = calloc(1, sizeof *server);
+
+    if (!server)
+        return coto_err_set(err, COTO_ERR_SYSTEM, ENOMEM, "HTTP server");
+    server->config = *config;
+    struct coto_http_limits *limits = &server->config.limits;
+    set_default(&limits->head_bytes, 16384);
+    set_default(&limits->headers, COTO_HTTP_FIELDS_MAX);
+    set_default(&limits->connections, 4096);
+    set_default(&limits->connections_per_peer, 1024);
+    set_default(&limits->head_ms, 10000);
+    set_default(&limits->body_ms, 10000);
+    set_default(&limits->idle_ms, 60000);
+    set_default(&limits->write_ms, 20000);
+    set_default(&limits->out_bytes, 1024 * 1024);
+    server->idle.idle_next = server->idle.idle_prev = &server->idle;
+    server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    *ret_server = server;
+    return 0;
+}
+
+static void stop_listening(struct coto_http *server)
+{
+    while (server->listeners) {
+        struct coto_http_listener *listener = server->listeners;
+        server->listeners = listener->next;
+        coto_loop_del(server->config.loop, listener->fd);
+        if (listener->path) /* before it is closed: nobody can have put another one there */
+            unlink(listener->path);
+        close(listener->fd);
+        free(listener->path);
+        free(listener);
+    }
+}
+
+void coto_http_recycle(struct coto_http *server)
+{
+    for (int i = 0; i < COTO_HTTP_BUCKETS; i++)
+        for (struct coto_http_conn *conn = server->buckets[i]; conn; conn = conn->next)
+            conn->is_last = true;
+    while (end_an_idle_one(server))
+        ;
+}
+
+void coto_http_drain(struct coto_http *server, coto_loop_fn *fn, void *arg)
+{
+    stop_listening(server);
+    server->drained = fn;
+    server->drained_arg = arg;
+    coto_http_recycle(server);
+    server->is_draining = true;
+    coto_loop_cancel(server->config.loop, server->timer);
+    if (server->stats.connections == 0)
+        server->timer = coto_loop_timer(server->config.loop, 0, fn, arg);
+}
+
+void coto_http_free(struct coto_http *server)
+{
+    if (!server)
+        return;
+    stop_listening(server);
+    server->is_draining = false;
+    for (int i = 0; i < COTO_HTTP_BUCKETS; i++)
+        while (server->buckets[i])
+            coto_http_conn_end(server->buckets[i]);
+    coto_loop_cancel(server->config.loop, server->timer);
+    coto_own_close(&server->spare_fd);
+    free(server);
+}
+
+const struct coto_http_stats *coto_http_stats(const struct coto_http *server)
+{
+    return &server->stats;
+}

@@ -1,0 +1,285 @@
+#include "http/tls.h"
+
+#include "base/own.h"
+#include "base/str.h"
+#include "http/server.h"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <signal.h>
+#include <string.h>
+
+struct coto_tls {
+    char *certificate, *key, *client_ca, *crl;
+    SSL_CTX *context;
+};
+
+/* OpenSSL's own type would have to be in the header; this is it by another name. */
+static SSL *ssl_of(struct coto_tls_conn *conn)
+{
+    return (SSL *)conn;
+}
+
+static int tls_err(struct coto_err *err, const char *what, const char *file)
+{
+    unsigned long code = ERR_peek_last_error();
+    const char *reason = ERR_GET_LIB(code) == ERR_LIB_SYS ? strerror(ERR_GET_REASON(code))
+                                                          : ERR_reason_error_string(code);
+
+    coto_err_set(err, COTO_ERR_INPUT, 0, "TLS: %s '%s': %s", what, file ? file : "",
+                 reason ? reason : "cannot be used");
+    ERR_clear_error();
+    return coto_err_remedy(err, "check the file: it has to be PEM and readable for the server");
+}
+
+/* A key with a password would make OpenSSL ask on the terminal. */
+static int no_password(char *buf, int size, int for_writing, void *arg)
+{
+    (void)buf, (void)size, (void)for_writing, (void)arg;
+    return -1;
+}
+
+/* One protocol is spoken here; who insists on another one is refused, not misunderstood. */
+static int choose_protocol(SSL *ssl, const unsigned char **ret_name, unsigned char *ret_len,
+                           const unsigned char *offered, unsigned len, void *arg)
+{
+    static const unsigned char ours[] = "\x08http/1.1";
+    unsigned char *chosen;
+
+    (void)ssl, (void)arg;
+    if (SSL_select_next_proto(&chosen, ret_len, ours, sizeof ours - 1, offered, len) !=
+        OPENSSL_NPN_NEGOTIATED)
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    *ret_name = chosen;
+    return SSL_TLSEXT_ERR_OK;
+}
+
+static int set_rules(SSL_CTX *context)
+{
+    SSL_CTX_set_security_level(context, 2);
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+                                     SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_NO_TICKET);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_RELEASE_BUFFERS |
+                                  SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_default_passwd_cb(context, no_password);
+    SSL_CTX_set_alpn_select_cb(context, choose_protocol, NULL);
+    return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
+           SSL_CTX_set_num_tickets(context, 0) == 1 &&
+           SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1;
+}
+
+static int load_clients(SSL_CTX *context, const struct coto_tls *tls, struct coto_err *err)
+{
+    STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(tls->client_ca);
+
+    if (!names || SSL_CTX_load_verify_locations(context, tls->client_ca, NULL) != 1) {
+        sk_X509_NAME_pop_free(names, X509_NAME_free);
+        return tls_err(err, "client CA", tls->client_ca);
+    }
+    SSL_CTX_set_client_CA_list(context, names);
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    if (!tls->crl)
+        return 0;
+    X509_STORE *store = SSL_CTX_get_cert_store(context);
+    X509_LOOKUP *lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file());
+    if (!lookup || X509_load_crl_file(lookup, tls->crl, X509_FILETYPE_PEM) < 1 ||
+        X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) != 1)
+        return tls_err(err, "revocation list", tls->crl);
+    return 0;
+}
+
+static int load(const struct coto_tls *tls, SSL_CTX *context, struct coto_err *err)
+{
+    if (!context || !set_rules(context))
+        return tls_err(err, "set-up", NULL);
+    if (SSL_CTX_use_certificate_chain_file(context, tls->certificate) != 1)
+        return tls_err(err, "certificate", tls->certificate);
+    if (SSL_CTX_use_PrivateKey_file(context, tls->key, SSL_FILETYPE_PEM) != 1 ||
+        SSL_CTX_check_private_key(context) != 1)
+        return tls_err(err, "key", tls->key);
+    return tls->client_ca ? load_clients(context, tls, err) : 0;
+}
+
+int coto_tls_reload(struct coto_tls *tls, struct coto_err *err)
+{
+    ERR_clear_error();
+    SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+    if (load(tls, context, err) < 0) {
+        SSL_CTX_free(context);
+        return -1;
+    }
+    SSL_CTX_free(tls->context); /* connections hold their own reference */
+    tls->context = context;
+    return 0;
+}
+
+static char *copy(const char *text, bool *failed)
+{
+    char *copied = text ? strdup(text) : NULL;
+
+    *failed |= text && !copied;
+    return copied;
+}
+
+int coto_tls_new(const struct coto_tls_config *config, struct coto_tls **ret_tls,
+                 struct coto_err *err)
+{
+    struct coto_tls *tls = calloc(1, sizeof *tls);
+    bool failed = !tls;
+
+    if (tls) {
+        tls->certificate = copy(config->certificate, &failed);
+        tls->key = copy(config->key, &failed);
+        tls->client_ca = copy(config->client_ca, &failed);
+        tls->crl = copy(config->crl, &failed);
+    }
+    if (failed)
+        coto_err_set(err, COTO_ERR_SYSTEM, ENOMEM, "TLS");
+    if (failed || coto_tls_reload(tls, err) < 0) {
+        coto_tls_free(tls);
+        return -1;
+    }
+    signal(SIGPIPE, SIG_IGN); /* OpenSSL writes without MSG_NOSIGNAL */
+    *ret_tls = tls;
+    return 0;
+}
+
+void coto_tls_free(struct coto_tls *tls)
+{
+    if (!tls)
+        return;
+    SSL_CTX_free(tls->context);
+    free(tls->certificate);
+    free(tls->key);
+    free(tls->client_ca);
+    free(tls->crl);
+    free(tls);
+}
+
+/* ---- who the client is ---- */
+
+static bool copy_name(const char *kind, const ASN1_STRING *name, char *ret_text, size_t size)
+{
+    unsigned char *text = NULL;
+    int len = ASN1_STRING_to_UTF8(&text, name);
+    bool fits = len > 0 && strlen(kind) + (size_t)len < size && coto_utf8_valid(text, (size_t)len);
+
+    for (int i = 0; fits && i < len; i++)
+        fits = text[i] >= ' ' && text[i] != 0x7f; /* "a\0.evil" must not read as "a" */
+    if (fits) {
+        memcpy(ret_text, kind, strlen(kind));
+        memcpy(ret_text + strlen(kind), text, (size_t)len);
+        ret_text[strlen(kind) + (size_t)len] = '\0';
+    }
+    OPENSSL_free(text);
+    return fits;
+}
+
+static bool find_san(const GENERAL_NAMES *names, int type, const char *kind, char *ret_text,
+                     size_t size)
+{
+    for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
+        const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
+        if (name->type == type)
+            return copy_name(kind, name->d.ia5, ret_text, size);
+    }
+    return false;
+}
+
+static void identify(X509 *certificate, struct coto_http_peer *ret_peer)
+{
+    X509_NAME *subject = X509_get_subject_name(certificate);
+    int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+    GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+    BIGNUM *serial = ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), NULL);
+    char *digits = serial ? BN_bn2hex(serial) : NULL;
+
+    /* With two common names nobody knows which one is meant. */
+    if (at >= 0 && X509_NAME_get_index_by_NID(subject, NID_commonName, at) < 0)
+        copy_name("", X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)), ret_peer->cn,
+                  sizeof ret_peer->cn);
+    if (!find_san(names, GEN_URI, "URI:", ret_peer->san, sizeof ret_peer->san))
+        find_san(names, GEN_DNS, "DNS:", ret_peer->san, sizeof ret_peer->san);
+    if (digits && strlen(digits) < sizeof ret_peer->serial)
+        memcpy(ret_peer->serial, digits, strlen(digits) + 1);
+    GENERAL_NAMES_free(names);
+    BN_free(serial);
+    OPENSSL_free(digits);
+}
+
+/* ---- one connection ---- */
+
+struct coto_tls_conn *coto_tls_open(struct coto_tls *tls, int fd)
+{
+    SSL *ssl = SSL_new(tls->context);
+
+    if (ssl && SSL_set_fd(ssl, fd) != 1) {
+        SSL_free(ssl);
+        return NULL;
+    }
+    if (ssl)
+        SSL_set_accept_state(ssl);
+    return (struct coto_tls_conn *)ssl;
+}
+
+void coto_tls_close(struct coto_tls_conn *conn)
+{
+    SSL_free(ssl_of(conn));
+}
+
+static int outcome(struct coto_tls_conn *conn, int result)
+{
+    switch (SSL_get_error(ssl_of(conn), result)) {
+    case SSL_ERROR_WANT_READ:
+        return COTO_TLS_WANT_READ;
+    case SSL_ERROR_WANT_WRITE:
+        return COTO_TLS_WANT_WRITE;
+    case SSL_ERROR_ZERO_RETURN:
+        return 0;
+    default:
+        ERR_clear_error();
+        return -1;
+    }
+}
+
+int coto_tls_handshake(struct coto_tls_conn *conn, struct coto_http_peer *ret_peer)
+{
+    ERR_clear_error();
+    int result = SSL_do_handshake(ssl_of(conn));
+    if (result != 1) {
+        int wanted = outcome(conn, result);
+        return wanted == 0 ? -1 : wanted;
+    }
+    X509 *certificate = SSL_get0_peer_certificate(ssl_of(conn));
+    if (certificate && SSL_get_verify_result(ssl_of(conn)) != X509_V_OK)
+        return -1;
+    if (certificate)
+        identify(certificate, ret_peer);
+    return 0;
+}
+
+long coto_tls_read(struct coto_tls_conn *conn, void *data, size_t len)
+{
+    ERR_clear_error();
+    int result = SSL_read(ssl_of(conn), data, (int)len);
+    return result > 0 ? result : outcome(conn, result);
+}
+
+long coto_tls_write(struct coto_tls_conn *conn, const void *data, size_t len)
+{
+    ERR_clear_error();
+    int result = SSL_write(ssl_of(conn), data, len > 1 << 30 ? 1 << 30 : (int)len);
+    if (result > 0)
+        return result;
+    int wanted = outcome(conn, result);
+    return wanted == 0 ? -1 : wanted;
+}
+
+void coto_tls_shutdown(struct coto_tls_conn *conn)
+{
+    ERR_clear_error();
+    SSL_shutdown(ssl_of(conn));
+    ERR_clear_error();
+}
