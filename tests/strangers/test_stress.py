@@ -57,8 +57,13 @@ def test_trouble_is_seen():
     assert host.troubled(bad + good) == bad
 
 
-def test_a_neighbour_that_suffers_is_seen():
+def test_harm_is_seen():
+    """A slow neighbour, a clock that was set, memory that stays, a setting that changed."""
     with host.Watch() as watch:
         pass
-    watch.neighbour.seconds = [2.0, 2.0, 2.0]
-    assert [line for line in watch.verdicts() if line.startswith("neighbour: 2.000 s")]
+    watch.neighbour.seconds, watch.neighbour.errors = [2.0] * 3, ["OSError()"]
+    watch.offset, watch.memory = watch.offset + 10, -(1 << 40)
+    watch.before["settings"]["/proc/sys/kernel/ostype"] = "Minix\n"
+    words = "\n".join(watch.verdicts())
+    for word in ("neighbour: 2.000 s", "neighbour: OSError", "the clock was set", "bytes kept", "kernel/ostype"):
+        assert word in words
