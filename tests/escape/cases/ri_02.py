@@ -12,11 +12,14 @@ libc = ctypes.CDLL(None)
 def become(name):
     libc.prctl(15, ctypes.c_char_p(name), 0, 0, 0)
 names = [b"coto-init", b"\\x1b[2J\\nroot 1", b") S 1 1 1 ("]
+renamed, told = os.pipe()
 for name in names[1:]:
     if os.fork() == 0:
         become(name)
         os.setsid()
+        os.write(told, b"x")
         time.sleep(60)
+    os.read(renamed, 1)
 become(names[0])
 print("ready", flush=True)
 sys.stdin.readline()
