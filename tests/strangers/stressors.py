@@ -26,7 +26,7 @@ LIMITS = ["--memory", MEMORY_BYTES if ROOT else "256m", "--cpus", CPUS_GIVEN, "-
 def stress_ng(seconds, *arguments):
     """The result of stress-ng; it may well fail inside, or be ended by a limit."""
     return run_json(*LIMITS, "--timeout", f"{seconds + 20}s", "--", "stress-ng", "--temp-path",
-                    "/workspace", "--metrics-brief", "--oomable", *arguments, timeout=seconds + 90)
+                    "/workspace", "--oomable", *arguments, timeout=seconds + 90)
 
 
 def many_stressors(seconds):
@@ -36,10 +36,10 @@ def many_stressors(seconds):
     return stress_ng(seconds, *flags, "--timeout", f"{seconds}s")
 
 
-def operations(text):
-    """stressor -> operations done, from its table."""
-    rows = re.findall(r"metrc: \[\d+\] (\S+) +(\d+) +[\d.]+ +[\d.]+", text)
-    return {name: int(count) for name, count in rows}
+def dispatched(result):
+    """Stressors that were started, from its own words."""
+    found = re.search(r"dispatching hogs: (.*)", result["stdout"] + result["stderr"])
+    return re.findall(r"\d+ ([\w-]+)", found[1]) if found else []
 
 
 def trinity(seconds, calls):
