@@ -98,7 +98,10 @@ static int judge(const struct init_aside *aside, int stage, struct coto_err *err
 
     if (!aside->error || aside->error_stage > stage)
         return 0;
-    return coto_err_set(err, COTO_ERR_WALL, aside->error, "%s", names[aside->error_stage]);
+    coto_err_set(err, COTO_ERR_WALL, aside->error, "%s", names[aside->error_stage]);
+    if (aside->error == ENOSPC && aside->error_stage == STAGE_NETWORK)
+        coto_err_remedy(err, "raise the limit: sysctl user.max_net_namespaces=16384");
+    return -1;
 }
 
 int init_aside_own_proc(struct init_aside *aside, struct coto_err *err)

@@ -29,11 +29,33 @@
 #define SYS_close_range 436
 #endif
 
+/* Several limits answer with the same error: the one that is zero is named. */
+static int explain_limit(int saved, struct coto_err *err)
+{
+    static const struct {
+        const char *kind;
+        enum coto_wall wall;
+    } rows[] = {{"user", COTO_WALL_USERNS}, {"pid", COTO_WALL_PIDNS}, {"mnt", COTO_WALL_MOUNTNS},
+                {"ipc", COTO_WALL_IPCNS}, {"uts", COTO_WALL_UTSNS}};
+    size_t found = 0;
+
+    for (size_t i = 1; i < sizeof rows / sizeof rows[0] && !found; i++) {
+        char path[64];
+        char text[24];
+        snprintf(path, sizeof path, "/proc/sys/user/max_%s_namespaces", rows[i].kind);
+        if (coto_file_read_at(AT_FDCWD, path, text, sizeof text) > 0 && strcmp(text, "0") == 0)
+            found = i;
+    }
+    coto_err_set(err, COTO_ERR_WALL, saved, "%s: cannot be created", coto_walls[rows[found].wall].name);
+    return coto_err_remedy(err, "raise the limit: sysctl user.max_%s_namespaces=16384",
+                           rows[found].kind);
+}
+
 static int explain_clone(int saved, struct coto_err *err)
 {
-    coto_err_set(err, COTO_ERR_WALL, saved, "user_namespace: cannot be created");
     if (saved == ENOSPC || saved == EUSERS)
-        return coto_err_remedy(err, "raise the limit: sysctl user.max_user_namespaces=16384");
+        return explain_limit(saved, err);
+    coto_err_set(err, COTO_ERR_WALL, saved, "user_namespace: cannot be created");
     if (saved == EPERM || saved == EACCES)
         return coto_err_remedy(
             err, "allow user namespaces: sysctl kernel.unprivileged_userns_clone=1, on Ubuntu "

@@ -50,20 +50,24 @@ static void probe_namespaces(struct coto_probe *p)
     static const struct {
         enum coto_wall wall;
         uint64_t flag;
+        const char *kind;
     } rows[] = {
-        {COTO_WALL_USERNS, 0},           {COTO_WALL_PIDNS, CLONE_NEWPID},
-        {COTO_WALL_MOUNTNS, CLONE_NEWNS}, {COTO_WALL_NETNS, CLONE_NEWNET},
-        {COTO_WALL_IPCNS, CLONE_NEWIPC}, {COTO_WALL_UTSNS, CLONE_NEWUTS},
-        {COTO_WALL_CGROUPNS, CLONE_NEWCGROUP},
+        {COTO_WALL_USERNS, 0, "user"},           {COTO_WALL_PIDNS, CLONE_NEWPID, "pid"},
+        {COTO_WALL_MOUNTNS, CLONE_NEWNS, "mnt"}, {COTO_WALL_NETNS, CLONE_NEWNET, "net"},
+        {COTO_WALL_IPCNS, CLONE_NEWIPC, "ipc"},  {COTO_WALL_UTSNS, CLONE_NEWUTS, "uts"},
+        {COTO_WALL_CGROUPNS, CLONE_NEWCGROUP, "cgroup"},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         int why = try_namespaces(CLONE_NEWUSER | rows[i].flag);
         set(p, rows[i].wall, why == 0, "namespace");
+        char limit[64];
+        snprintf(limit, sizeof limit, "sysctl user.max_%s_namespaces=16384",
+                 p->walls[COTO_WALL_USERNS].up ? rows[i].kind : "user");
         if (why)
             explain(p, rows[i].wall, strerror(why),
                     why == ENOSPC || why == EUSERS
-                        ? "sysctl user.max_user_namespaces=16384 (and the limit of that kind)"
+                        ? limit
                         : "sysctl kernel.unprivileged_userns_clone=1; on Ubuntu "
                           "kernel.apparmor_restrict_unprivileged_userns=0; or run as root");
     }
