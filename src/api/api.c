@@ -1,0 +1,175 @@
+#include "api/api.h"
+
+#include "base/own.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define X(id, ...) coto_api_##id,
+static void (*const functions[])(struct api_call *call) = {COTO_ENDPOINTS(X)};
+#undef X
+
+/* ---- routing ---- */
+
+static bool is_id(const char *text, size_t len)
+{
+    if (len != COTO_ID_TEXT - 1)
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+        if (dash ? text[i] != '-' : !strchr("0123456789abcdef", text[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Whether the path is of this form; what stands for {id} goes to ret_id. */
+static bool is_path(const char *form, const char *path, char ret_id[COTO_ID_TEXT])
+{
+    ret_id[0] = '\0';
+    while (*form && *path) {
+        if (*form == '{') {
+            size_t n = strcspn(path, "/");
+            if (!is_id(path, n))
+                return false;
+            memcpy(ret_id, path, n);
+            ret_id[n] = '\0';
+            path += n;
+            form = strchr(form, '}') + 1;
+        } else if (*form++ != *path++) {
+            return false;
+        }
+    }
+    return !*form && !*path;
+}
+
+static int find(struct api_call *call, struct coto_err *err, int *ret_status)
+{
+    const char *method = coto_http_method(call->request);
+    const char *path = coto_http_path(call->request);
+    bool known = false;
+
+    for (unsigned i = 0; i < coto_endpoint_count; i++) {
+        if (!is_path(coto_endpoints[i].path, path, call->id))
+            continue;
+        known = true;
+        if (strcmp(coto_endpoints[i].method, method) == 0 ||
+            (strcmp(method, "HEAD") == 0 && strcmp(coto_endpoints[i].method, "GET") == 0)) {
+            call->endpoint = &coto_endpoints[i];
+            return 0;
+        }
+    }
+    *ret_status = known ? 405 : 404;
+    coto_err_set(err, COTO_ERR_NOTFOUND, 0, known ? "%s is not possible here" : "no such address%.0s",
+                 method);
+    return coto_err_remedy(err, "GET /openapi.json lists what there is");
+}
+
+/* A browser on this host must not be made to talk to us by some page. */
+static bool is_from_a_page(const struct coto_http_request *request)
+{
+    const char *host = coto_http_header(request, "Host");
+
+    if (coto_http_header(request, "Origin"))
+        return true;
+    if (coto_http_peer(request)->is_tls || coto_http_peer(request)->uid >= 0 || !host)
+        return false;
+    size_t n = strcspn(host, ":");
+    return !((n == 9 && strncmp(host, "127.0.0.1", n) == 0) ||
+             (n == 9 && strncmp(host, "localhost", n) == 0) || strncmp(host, "[::1]", 5) == 0);
+}
+
+static void call_function(struct coto_http_request *request, void *arg)
+{
+    struct coto_api *api = arg;
+    struct api_call call = {.api = api, .request = request};
+    struct coto_err err = {0};
+    int status = 0;
+
+    /* Looked up again: the sandbox may have ended while the body came. */
+    if (find(&call, &err, &status)) {
+        api_reply_error(request, status, &err, "");
+        return;
+    }
+    if (api_authorize(&call, &err)) {
+        api_reply_error(request, 401, &err, "");
+        return;
+    }
+    struct api_sandbox *s = call.id[0] ? api_sandbox_find(api, call.id) : NULL;
+    if (call.id[0] && (!s || strcmp(s->tenant, call.caller.tenant) != 0)) {
+        coto_err_set(&err, COTO_ERR_NOTFOUND, 0, "no such sandbox");
+        api_reply_error(request, 404, &err, "");
+        return;
+    }
+    functions[call.endpoint - coto_endpoints](&call);
+}
+
+void coto_api_handle(struct coto_http_request *request, void *arg)
+{
+    struct coto_api *api = arg;
+    struct api_call call = {.api = api, .request = request};
+    struct coto_err err = {0};
+    int status = 0;
+
+    api->counters.requests++;
+    if (is_from_a_page(request)) {
+        coto_err_set(&err, COTO_ERR_FORBIDDEN, 0, "requests of web pages are not served here");
+        api_reply_error(request, 403, &err, "");
+        return;
+    }
+    /* Before a body is taken: strangers send none. */
+    if (find(&call, &err, &status)) {
+        api_reply_error(request, status, &err, "");
+        return;
+    }
+    if (api_authorize(&call, &err)) {
+        api->counters.refused++;
+        api_reply_error(request, 401, &err, "");
+        return;
+    }
+    if (coto_http_has_body(request))
+        coto_http_collect(request, COTO_API_BODY, call_function, api);
+    else
+        call_function(request, api);
+}
+
+/* ---- life ---- */
+
+int coto_api_new(const struct coto_api_config *config, struct coto_loop *loop, int control_fd,
+                 struct coto_api **ret_api, struct coto_err *err)
+{
+    struct coto_api *api = calloc(1, sizeof *api);
+
+    if (!api)
+        return coto_err_set(err, COTO_ERR_LIMIT, 0, "no memory");
+    api->config = *config;
+    api->loop = loop;
+    api->control_fd = control_fd;
+    pthread_mutex_init(&api->control_lock, NULL);
+    json_object_seed(0);
+    if (api_workers_start(api, err)) {
+        free(api);
+        return -1;
+    }
+    coto_loop_timer(loop, 1000, coto_api_tick, api);
+    *ret_api = api;
+    return 0;
+}
+
+void coto_api_free(struct coto_api *api)
+{
+    if (!api)
+        return;
+    api_workers_stop(api);
+    for (int i = 0; i < API_BUCKETS; i++)
+        while (api->buckets[i]) {
+            struct api_sandbox *s = api->buckets[i];
+            api_sandbox_remove(api, s);
+            if (s->box) {
+                coto_own_close(&s->box->stream_fd);
+                free(s->box);
+            }
+            api_sandbox_free(s);
+        }
+    free(api);
+}

@@ -1,0 +1,180 @@
+/* The service's front, without its sockets: from an HTTP request to a job, from a job's
+ * result to a reply.
+ *
+ * Theory of operation. The loop's thread owns everything here except what a worker holds: it
+ * routes requests, checks who calls, keeps the table of sandboxes and answers. Whatever
+ * blocks (a sandbox from the launcher, a run) is a job on a worker thread. A job is built on
+ * the loop, run on a worker (run), finished on the loop (done) which answers and frees it. The client
+ * may be gone by then: the job's request pointer is NULL and its cancel descriptor readable.
+ *
+ * A sandbox is used by one job at a time; a second execution is refused (409) while one runs.
+ */
+#pragma once
+
+#include "base/json.h"
+#include "base/loop.h"
+#include "core/run.h"
+#include "drivers/launcher/client.h"
+#include "http/server.h"
+#include "policy/plan.h"
+#include "schema/endpoints.h"
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define COTO_API_BODY (16 * 1024 * 1024)
+#define COTO_API_TENANT 128
+#define COTO_API_TOKEN 65
+
+struct coto_api_config {
+    const char *profile;          /* of requests that name none */
+    const char *token;            /* of local services; NULL: none */
+    int owner_uid;                /* may use the unix socket; besides root */
+    unsigned workers;             /* executions at once */
+    unsigned queue;               /* jobs that wait for a worker */
+    unsigned pool_min, pool_max;  /* sandboxes kept ready, per kind */
+    int64_t lifetime_ms, idle_ms; /* of a sandbox */
+    unsigned sandboxes_per_tenant;
+};
+
+struct coto_api;
+
+/* Who calls. */
+struct coto_caller {
+    char tenant[COTO_API_TENANT];
+    char sandbox[COTO_ID_TEXT]; /* "" unless the token is for one sandbox */
+};
+
+/* ---- jobs (worker.c) ---- */
+
+struct api_job {
+    struct coto_api *api;
+    struct coto_http_request *request; /* NULL once the client is gone */
+    struct coto_caller caller;
+    int cancel_fd; /* eventfd */
+    json_t *body;
+    void (*run)(struct api_job *job, int channel_fd); /* on a worker */
+    void (*done)(struct api_job *job);                /* on the loop; answers */
+    struct api_sandbox *sandbox;
+    struct coto_policy policy;
+    struct coto_plan plan;
+    struct coto_sandbox *box; /* done hands it to the table */
+    bool destroy_box;         /* or the worker destroys it once the answer is on its way */
+    struct coto_buf code, input; /* texts the plan borrows */
+    int in_fd;
+    struct coto_result result;
+    bool has_result;
+    bool lost;
+    int status; /* of the reply; 0: by err */
+    struct coto_err err;
+    char field[64];     /* of the body that err is about; "" none */
+    struct coto_buf reply;
+    struct api_job *next;
+};
+
+struct api_workers {
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct api_job *first, **last;
+    unsigned queued, idle, count, max;
+    bool ending;
+    pthread_t threads[512];
+};
+
+/* ---- sandboxes of callers (sandboxes.c) ---- */
+
+enum api_state { API_IDLE, API_BUSY, API_ENDING };
+
+struct api_sandbox {
+    char id[COTO_ID_TEXT];
+    char tenant[COTO_API_TENANT];
+    char token[COTO_API_TOKEN];
+    char agent[128];
+    enum api_state state;
+    struct coto_sandbox *box;
+    struct coto_policy policy; /* what it was created with; executions start from it */
+    struct coto_plan plan;     /* the box refers to it */
+    unsigned next_proc;
+    unsigned executions;
+    int64_t created_us, used_us;
+    char created_at[COTO_TIME_TEXT];
+    struct api_sandbox *next; /* in its bucket */
+};
+
+#define API_BUCKETS 1024
+
+struct api_counters {
+    uint64_t requests, refused, executions, errors;
+    uint64_t verdicts[32];
+    uint64_t run_us; /* sum over executions */
+};
+
+struct coto_api {
+    struct coto_api_config config;
+    struct coto_loop *loop;
+    struct coto_http *http;
+    int control_fd; /* to the launcher */
+    pthread_mutex_t control_lock;
+    struct api_workers workers;
+    struct api_sandbox *buckets[API_BUCKETS];
+    unsigned sandbox_count;
+    struct api_counters counters;
+    bool draining;
+};
+
+int coto_api_new(const struct coto_api_config *config, struct coto_loop *loop, int control_fd,
+                 struct coto_api **ret_api, struct coto_err *err);
+void coto_api_free(struct coto_api *api);
+/* The handler for coto_http_new; arg is the API. */
+void coto_api_handle(struct coto_http_request *request, void *arg);
+/* Ends what is idle too long or too old; calls itself again. */
+void coto_api_tick(void *arg);
+
+/* endpoint functions: called on the loop with the body collected */
+struct api_call {
+    struct coto_api *api;
+    struct coto_http_request *request;
+    const struct coto_endpoint *endpoint;
+    struct coto_caller caller;
+    char id[COTO_ID_TEXT]; /* of the path */
+};
+#define X(id, ...) void coto_api_##id(struct api_call *call);
+COTO_ENDPOINTS(X)
+#undef X
+
+/* worker.c */
+int api_workers_start(struct coto_api *api, struct coto_err *err);
+void api_workers_stop(struct coto_api *api);
+/* Takes the job; answers itself when there is no room. */
+void api_submit(struct api_job *job);
+/* A job of a call, with the JSON body parsed; NULL after it has answered. */
+struct api_job *api_job_new(struct api_call *call, bool wants_body);
+void api_job_free(struct api_job *job);
+
+/* reply.c */
+void api_reply(struct coto_http_request *request, int status, const struct coto_buf *body);
+void api_reply_error(struct coto_http_request *request, int status, const struct coto_err *err,
+                     const char *field);
+void api_reply_job(struct api_job *job); /* reply or err of the job */
+
+/* body.c */
+int api_body_policy(struct api_job *job, const struct coto_policy *from);
+int api_body_code(struct api_job *job);
+
+/* execute.c */
+void api_plan_parked(struct coto_plan *plan);
+void api_run_plan(struct api_job *job, struct coto_run_in *in);
+
+/* sandboxes.c */
+struct api_sandbox *api_sandbox_find(struct coto_api *api, const char *id);
+void api_sandbox_add(struct coto_api *api, struct api_sandbox *sandbox);
+void api_sandbox_remove(struct coto_api *api, struct api_sandbox *sandbox);
+void api_sandbox_free(struct api_sandbox *sandbox);
+unsigned api_sandbox_count(const struct coto_api *api, const char *tenant);
+/* Ends one that is idle; the table's entry is gone at once. */
+void api_sandbox_end(struct coto_api *api, struct api_sandbox *sandbox);
+
+/* auth.c */
+int api_authorize(struct api_call *call, struct coto_err *err);

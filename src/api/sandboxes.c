@@ -1,0 +1,296 @@
+/* Sandboxes that callers hold: create, list, show, destroy, and their end by time. */
+#include "api/api.h"
+
+#include "base/own.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define TICK_MS 1000
+
+/* ---- the table ---- */
+
+static unsigned bucket(const char *id)
+{
+    unsigned hash = 2166136261u;
+
+    for (; *id; id++)
+        hash = (hash ^ (unsigned char)*id) * 16777619u;
+    return hash % API_BUCKETS;
+}
+
+struct api_sandbox *api_sandbox_find(struct coto_api *api, const char *id)
+{
+    struct api_sandbox *s = api->buckets[bucket(id)];
+
+    while (s && strcmp(s->id, id) != 0)
+        s = s->next;
+    return s;
+}
+
+void api_sandbox_add(struct coto_api *api, struct api_sandbox *sandbox)
+{
+    struct api_sandbox **at = &api->buckets[bucket(sandbox->id)];
+
+    sandbox->next = *at;
+    *at = sandbox;
+    api->sandbox_count++;
+}
+
+void api_sandbox_remove(struct coto_api *api, struct api_sandbox *sandbox)
+{
+    struct api_sandbox **at = &api->buckets[bucket(sandbox->id)];
+
+    while (*at && *at != sandbox)
+        at = &(*at)->next;
+    if (*at) {
+        *at = sandbox->next;
+        api->sandbox_count--;
+    }
+}
+
+void api_sandbox_free(struct api_sandbox *sandbox)
+{
+    coto_policy_fini(&sandbox->policy);
+    coto_plan_fini(&sandbox->plan);
+    free(sandbox);
+}
+
+unsigned api_sandbox_count(const struct coto_api *api, const char *tenant)
+{
+    unsigned count = 0;
+
+    for (int i = 0; i < API_BUCKETS; i++)
+        for (const struct api_sandbox *s = api->buckets[i]; s; s = s->next)
+            count += strcmp(s->tenant, tenant) == 0;
+    return count;
+}
+
+/* ---- create ---- */
+
+static int random_token(char to[COTO_API_TOKEN])
+{
+    unsigned char bytes[32];
+
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return -1;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(to + 2 * i, 3, "%02x", bytes[i]);
+    return 0;
+}
+
+static void create(struct api_job *job, int channel_fd)
+{
+    struct api_sandbox *s = job->sandbox;
+    const struct coto_source_code nothing = {.text = "", .text_len = 0};
+    const json_t *agent = json_object_get(job->body, "agent_id");
+
+    if (agent && !json_is_string(agent)) {
+        snprintf(job->field, sizeof job->field, "agent_id");
+        coto_err_set(&job->err, COTO_ERR_USAGE, 0, "agent_id: must be a text");
+        return;
+    }
+    snprintf(s->agent, sizeof s->agent, "%s", agent ? json_string_value(agent) : "");
+    if (api_body_policy(job, NULL))
+        return;
+    if (!*coto_policy_str(&job->policy, COTO_OPT_LANG) &&
+        coto_policy_set(&job->policy, COTO_OPT_LANG, "python", COTO_SOURCE_PROFILE, "default", &job->err))
+        return;
+    if (coto_policy_check(&job->policy, &job->err) ||
+        coto_plan_make(&job->policy, &nothing, &s->plan, &job->err))
+        return;
+    s->policy = job->policy;
+    job->policy = (struct coto_policy){0};
+    api_plan_parked(&s->plan);
+    if (random_token(s->token) || coto_plan_new_id(s->id, &job->err)) {
+        coto_err_set(&job->err, COTO_ERR_SYSTEM, errno, "getrandom");
+        return;
+    }
+    if (coto_launch_create(channel_fd, &s->plan, job->api->workers.queued, &s->box, &job->err))
+        return;
+    s->next_proc = 1;
+    s->created_us = s->used_us = coto_clock_us();
+    coto_clock_utc(s->created_at);
+}
+
+static void created(struct api_job *job)
+{
+    struct api_sandbox *s = job->sandbox;
+    struct coto_json json = {.out = &job->reply};
+
+    if (job->err.kind) {
+        api_sandbox_free(s);
+        return;
+    }
+    api_sandbox_add(job->api, s);
+    if (!job->request) { /* nobody would ever use or end it */
+        api_sandbox_end(job->api, s);
+        return;
+    }
+    coto_json_begin(&json, NULL, '{');
+    coto_json_str(&json, "sandbox_id", s->id);
+    coto_json_str(&json, "access_token", s->token);
+    coto_json_str(&json, "created_at", s->created_at);
+    coto_json_int(&json, "lifetime_seconds", job->api->config.lifetime_ms / 1000);
+    coto_json_int(&json, "idle_seconds", job->api->config.idle_ms / 1000);
+    coto_json_end(&json, '}');
+    coto_buf_addc(&job->reply, '\n');
+    job->status = 201;
+}
+
+void coto_api_create(struct api_call *call)
+{
+    struct coto_api *api = call->api;
+    struct coto_err err = {0};
+
+    if (api_sandbox_count(api, call->caller.tenant) >= api->config.sandboxes_per_tenant) {
+        coto_err_set(&err, COTO_ERR_LIMIT, 0, "%u sandboxes of this tenant exist already",
+                     api->config.sandboxes_per_tenant);
+        coto_err_remedy(&err, "destroy some; an operator can raise `sandboxes-per-tenant`");
+        api->counters.refused++;
+        api_reply_error(call->request, 429, &err, "");
+        return;
+    }
+    struct api_job *job = api_job_new(call, true);
+    if (!job)
+        return;
+    job->sandbox = calloc(1, sizeof *job->sandbox);
+    if (!job->sandbox)
+        abort();
+    job->sandbox->plan.rootfs.fd = -1;
+    snprintf(job->sandbox->tenant, sizeof job->sandbox->tenant, "%s", call->caller.tenant);
+    job->run = create;
+    job->done = created;
+    api_submit(job);
+}
+
+/* ---- the end ---- */
+
+static void end(struct api_job *job, int channel_fd)
+{
+    struct api_sandbox *s = job->sandbox;
+
+    if (s->box) {
+        coto_launch_use(s->box, channel_fd, &s->plan);
+        s->box->driver->destroy(s->box, NULL);
+    }
+    s->box = NULL;
+}
+
+static void ended(struct api_job *job)
+{
+    struct coto_json json = {.out = &job->reply};
+
+    coto_json_begin(&json, NULL, '{');
+    coto_json_str(&json, "sandbox_id", job->sandbox->id);
+    coto_json_bool(&json, "destroyed", true);
+    coto_json_end(&json, '}');
+    coto_buf_addc(&job->reply, '\n');
+    job->err.kind = 0;
+    job->status = 200;
+    api_sandbox_free(job->sandbox);
+}
+
+static void submit_end(struct api_job *job, struct api_sandbox *s)
+{
+    api_sandbox_remove(job->api, s);
+    s->state = API_ENDING;
+    job->sandbox = s;
+    job->run = end;
+    job->done = ended;
+    api_submit(job);
+}
+
+void api_sandbox_end(struct coto_api *api, struct api_sandbox *sandbox)
+{
+    struct api_job *job = calloc(1, sizeof *job);
+
+    if (!job)
+        return; /* the next tick tries again */
+    job->api = api;
+    job->cancel_fd = job->in_fd = -1;
+    job->plan.rootfs.fd = -1;
+    submit_end(job, sandbox);
+}
+
+void coto_api_destroy(struct api_call *call)
+{
+    struct api_sandbox *s = api_sandbox_find(call->api, call->id);
+    struct api_job *job = api_job_new(call, false);
+
+    if (!job)
+        return;
+    if (s->state == API_IDLE) {
+        submit_end(job, s);
+        return;
+    }
+    /* Its execution is ended first, and that ends the sandbox. */
+    s->state = API_ENDING;
+    coto_json_begin(&(struct coto_json){.out = &job->reply}, NULL, '{');
+    coto_buf_addf(&job->reply, "\"sandbox_id\":\"%s\",\"destroyed\":false,\"ending\":true}\n", s->id);
+    job->status = 202;
+    api_reply_job(job);
+    api_job_free(job);
+}
+
+void coto_api_tick(void *arg)
+{
+    struct coto_api *api = arg;
+    int64_t now = coto_clock_us();
+
+    for (int i = 0; i < API_BUCKETS; i++) {
+        for (struct api_sandbox *s = api->buckets[i], *next; s; s = next) {
+            next = s->next;
+            if (s->state == API_IDLE && (now - s->created_us > api->config.lifetime_ms * 1000 ||
+                                         now - s->used_us > api->config.idle_ms * 1000))
+                api_sandbox_end(api, s);
+        }
+    }
+    coto_loop_timer(api->loop, TICK_MS, coto_api_tick, api);
+}
+
+/* ---- show ---- */
+
+static void write_sandbox(const struct api_sandbox *s, struct coto_json *json, const char *key)
+{
+    static const char *const states[] = {"idle", "busy", "ending"};
+
+    coto_json_begin(json, key, '{');
+    coto_json_str(json, "sandbox_id", s->id);
+    coto_json_str(json, "agent_id", s->agent[0] ? s->agent : NULL);
+    coto_json_str(json, "state", states[s->state]);
+    coto_json_str(json, "created_at", s->created_at);
+    coto_json_int(json, "executions", s->executions);
+    coto_json_str(json, "language", coto_policy_str(&s->policy, COTO_OPT_LANG));
+    coto_json_end(json, '}');
+}
+
+void coto_api_show(struct api_call *call)
+{
+    coto_auto_buf body = {0};
+    struct coto_json json = {.out = &body};
+
+    write_sandbox(api_sandbox_find(call->api, call->id), &json, NULL);
+    coto_buf_addc(&body, '\n');
+    api_reply(call->request, 200, &body);
+}
+
+void coto_api_list(struct api_call *call)
+{
+    coto_auto_buf body = {0};
+    struct coto_json json = {.out = &body};
+
+    coto_json_begin(&json, NULL, '{');
+    coto_json_begin(&json, "sandboxes", '[');
+    for (int i = 0; i < API_BUCKETS; i++)
+        for (const struct api_sandbox *s = call->api->buckets[i]; s; s = s->next)
+            if (strcmp(s->tenant, call->caller.tenant) == 0)
+                write_sandbox(s, &json, NULL);
+    coto_json_end(&json, ']');
+    coto_json_end(&json, '}');
+    coto_buf_addc(&body, '\n');
+    api_reply(call->request, 200, &body);
+}

@@ -1,0 +1,148 @@
+/* What the service says about itself. */
+#include "api/api.h"
+
+#include "drivers/driver.h"
+#include "schema/verdict.h"
+#include "schema/walls.h"
+
+#include <string.h>
+
+void coto_api_healthz(struct api_call *call)
+{
+    static const char text[] = "{\"status\":\"ok\"}\n";
+
+    coto_http_reply(call->request, 200, "application/json", text, sizeof text - 1);
+}
+
+void coto_api_readyz(struct api_call *call)
+{
+    coto_auto_buf body = {0};
+    bool ready = !call->api->draining;
+
+    coto_buf_adds(&body, ready ? "{\"status\":\"ready\"}\n" : "{\"status\":\"draining\"}\n");
+    api_reply(call->request, ready ? 200 : 503, &body);
+}
+
+/* ---- metrics ---- */
+
+static void metric(struct coto_buf *out, const char *name, const char *type, const char *help,
+                   uint64_t value)
+{
+    coto_buf_addf(out, "# HELP coto_%s %s\n# TYPE coto_%s %s\ncoto_%s %llu\n", name, help, name, type,
+                  name, (unsigned long long)value);
+}
+
+static void write_metrics(struct api_job *job)
+{
+    const struct coto_api *api = job->api;
+    const struct api_counters *c = &api->counters;
+    struct coto_buf *out = &job->reply;
+
+    metric(out, "http_requests_total", "counter", "Requests routed.", c->requests);
+    metric(out, "http_refused_total", "counter", "Requests refused: no token, no room.", c->refused);
+    metric(out, "executions_total", "counter", "Executions that ended.", c->executions);
+    metric(out, "execution_errors_total", "counter", "Executions that coto failed.", c->errors);
+    metric(out, "sandboxes", "gauge", "Sandboxes held by callers.", api->sandbox_count);
+    metric(out, "jobs_queued", "gauge", "Jobs that wait for a worker.", api->workers.queued);
+    coto_buf_adds(out, "# HELP coto_verdicts_total Executions by verdict.\n"
+                       "# TYPE coto_verdicts_total counter\n");
+    for (int i = 0; i < COTO_VERDICT_COUNT; i++)
+        coto_buf_addf(out, "coto_verdicts_total{verdict=\"%s\"} %llu\n", coto_verdict_word((enum coto_verdict)i),
+                      (unsigned long long)c->verdicts[i]);
+}
+
+static void ask_pool(struct api_job *job, int channel_fd)
+{
+    struct coto_launch_status s;
+    struct coto_buf *out = &job->reply;
+
+    if (coto_launch_get_status(channel_fd, &s, &job->err))
+        return;
+    metric(out, "pool_ready", "gauge", "Sandboxes ready to be handed out.", s.ready);
+    metric(out, "pool_target", "gauge", "Ready sandboxes aimed at.", s.target);
+    metric(out, "pool_starting", "gauge", "Sandboxes being made.", s.starting);
+    metric(out, "pool_in_use", "gauge", "Sandboxes handed out.", s.in_use);
+    metric(out, "pool_hits_total", "counter", "Requests served from the pool.", s.from_pool);
+    metric(out, "pool_misses_total", "counter", "Requests that waited for a new sandbox.", s.cold);
+    metric(out, "sandboxes_created_total", "counter", "Sandboxes made.", s.created);
+    metric(out, "sandboxes_parked_total", "counter", "Interpreters parked in sandboxes.", s.parked);
+    metric(out, "sandboxes_failed_total", "counter", "Sandboxes that could not be made.", s.failed);
+    metric(out, "sandboxes_destroyed_total", "counter", "Sandboxes removed.", s.destroyed);
+}
+
+static void reply_metrics(struct api_job *job)
+{
+    job->err.kind = 0; /* without the launcher the rest is still worth knowing */
+    write_metrics(job);
+    if (job->request)
+        coto_http_reply(job->request, 200, "text/plain; version=0.0.4", job->reply.data, job->reply.len);
+    job->request = NULL;
+}
+
+void coto_api_metrics(struct api_call *call)
+{
+    struct api_job *job = api_job_new(call, false);
+
+    if (!job)
+        return;
+    job->run = ask_pool;
+    job->done = reply_metrics;
+    api_submit(job);
+}
+
+/* ---- capabilities ---- */
+
+static void say_capabilities(struct api_job *job)
+{
+    struct coto_json json = {.out = &job->reply};
+
+    if (job->err.kind)
+        return;
+    coto_json_begin(&json, NULL, '{');
+    coto_json_begin(&json, "isolation_levels", '[');
+    coto_json_str(&json, NULL, "standard");
+    coto_json_end(&json, ']');
+    coto_json_begin(&json, "walls", '{');
+    for (int i = 0; i < COTO_WALL_COUNT; i++) {
+        const struct coto_wall_state *wall = &job->box->walls[i];
+        coto_json_begin(&json, coto_walls[i].name, '{');
+        coto_json_bool(&json, "up", wall->up);
+        coto_json_str(&json, "mechanism", wall->mechanism[0] ? wall->mechanism : NULL);
+        coto_json_str(&json, "note", wall->note[0] ? wall->note : NULL);
+        coto_json_end(&json, '}');
+    }
+    coto_json_end(&json, '}');
+    coto_json_end(&json, '}');
+    coto_buf_addc(&job->reply, '\n');
+}
+
+static void nothing(struct api_job *job)
+{
+    (void)job;
+}
+
+/* Not what the host is thought to give: what a sandbox of the default policy has got. */
+static void try_one(struct api_job *job, int channel_fd)
+{
+    static const char code[] = "pass";
+
+    job->body = json_pack("{s:s}", "code", code);
+    if (!job->body || api_body_policy(job, NULL) || api_body_code(job) ||
+        coto_launch_create(channel_fd, &job->plan, 0, &job->box, &job->err))
+        return;
+    struct coto_run_in in = {.sandbox = job->box, .first_proc = 1};
+    job->destroy_box = true;
+    api_run_plan(job, &in);
+    say_capabilities(job);
+}
+
+void coto_api_capabilities(struct api_call *call)
+{
+    struct api_job *job = api_job_new(call, false);
+
+    if (!job)
+        return;
+    job->run = try_one;
+    job->done = nothing;
+    api_submit(job);
+}

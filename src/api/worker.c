@@ -1,0 +1,255 @@
+#include "api/api.h"
+
+#include "base/own.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define STACK_BYTES (256 * 1024)
+#define BODY_DEPTH 64
+
+/* ---- on the loop ---- */
+
+static void on_gone(struct coto_http_request *request, void *arg)
+{
+    struct api_job *job = arg;
+
+    (void)request;
+    job->request = NULL;
+    eventfd_write(job->cancel_fd, 1);
+}
+
+/* jansson's own limit is 2048, and its parser recurses. */
+static bool is_too_deep(const char *text, size_t len)
+{
+    unsigned depth = 0;
+    bool in_string = false;
+
+    for (size_t i = 0; i < len; i++) {
+        if (in_string) {
+            if (text[i] == '\\')
+                i++;
+            else if (text[i] == '"')
+                in_string = false;
+        } else if (text[i] == '"') {
+            in_string = true;
+        } else if (text[i] == '{' || text[i] == '[') {
+            if (++depth > BODY_DEPTH)
+                return true;
+        } else if (text[i] == '}' || text[i] == ']') {
+            depth -= depth > 0;
+        }
+    }
+    return false;
+}
+
+static json_t *parse_body(struct coto_http_request *request, struct coto_err *err)
+{
+    size_t len;
+    const char *text = coto_http_body(request, &len);
+    json_error_t why;
+
+    if (is_too_deep(text, len)) {
+        coto_err_set(err, COTO_ERR_USAGE, 0, "body: nested more than %d deep", BODY_DEPTH);
+        return NULL;
+    }
+    json_t *body = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+    if (body && json_is_object(body))
+        return body;
+    if (body)
+        coto_err_set(err, COTO_ERR_USAGE, 0, "body: must be a JSON object");
+    else
+        coto_err_set(err, COTO_ERR_USAGE, 0, "body: %s (line %d, column %d)", why.text, why.line,
+                     why.column);
+    json_decref(body);
+    return NULL;
+}
+
+struct api_job *api_job_new(struct api_call *call, bool wants_body)
+{
+    struct coto_err err = {0};
+    struct api_job *job = calloc(1, sizeof *job);
+    int cancel = job ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
+
+    if (cancel < 0)
+        coto_err_set(&err, COTO_ERR_LIMIT, errno, "take the request");
+    else if (wants_body)
+        job->body = parse_body(call->request, &err);
+    if (err.kind) {
+        if (cancel >= 0)
+            close(cancel);
+        free(job);
+        api_reply_error(call->request, 0, &err, "");
+        return NULL;
+    }
+    job->api = call->api;
+    job->request = call->request;
+    job->caller = call->caller;
+    job->cancel_fd = cancel;
+    job->in_fd = -1;
+    job->plan.rootfs.fd = -1;
+    coto_http_on_gone(call->request, on_gone, job);
+    return job;
+}
+
+void api_job_free(struct api_job *job)
+{
+    json_decref(job->body);
+    coto_policy_fini(&job->policy);
+    coto_plan_fini(&job->plan);
+    coto_buf_fini(&job->code);
+    coto_buf_fini(&job->input);
+    coto_buf_fini(&job->reply);
+    if (job->has_result)
+        coto_result_fini(&job->result);
+    coto_own_close(&job->in_fd);
+    coto_own_close(&job->cancel_fd);
+    free(job);
+}
+
+static void finish(void *arg)
+{
+    struct api_job *job = arg;
+
+    job->done(job);
+    api_reply_job(job);
+    api_job_free(job);
+}
+
+/* ---- on a worker ---- */
+
+/* The answer first: nobody waits for the end of a sandbox. */
+static void serve(struct coto_api *api, struct api_job *job, int channel)
+{
+    struct coto_sandbox *box = NULL;
+
+    job->run(job, channel);
+    if (job->destroy_box) {
+        box = job->box;
+        job->box = NULL;
+    }
+    if (coto_loop_post(api->loop, finish, job))
+        abort(); /* no memory for a pointer: nothing sensible is left to do */
+    if (box)
+        box->driver->destroy(box, NULL);
+}
+
+static struct api_job *take(struct api_workers *w)
+{
+    struct api_job *job;
+
+    pthread_mutex_lock(&w->lock);
+    w->idle++;
+    while (!w->first && !w->ending)
+        pthread_cond_wait(&w->wake, &w->lock);
+    w->idle--;
+    job = w->first;
+    if (job) {
+        w->first = job->next;
+        if (!w->first)
+            w->last = &w->first;
+        w->queued--;
+    }
+    pthread_mutex_unlock(&w->lock);
+    return job;
+}
+
+static void *work(void *arg)
+{
+    struct coto_api *api = arg;
+    struct coto_err err = {0};
+    struct api_job *job;
+    sigset_t all;
+    int channel = -1;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    while ((job = take(&api->workers))) {
+        if (channel < 0) {
+            pthread_mutex_lock(&api->control_lock);
+            channel = coto_launch_channel(api->control_fd, &err);
+            pthread_mutex_unlock(&api->control_lock);
+        }
+        if (channel < 0) {
+            job->err = err;
+            if (coto_loop_post(api->loop, finish, job))
+                abort();
+            continue;
+        }
+        serve(api, job, channel);
+    }
+    coto_own_close(&channel);
+    return NULL;
+}
+
+static void add_worker(struct coto_api *api)
+{
+    struct api_workers *w = &api->workers;
+    pthread_attr_t attr;
+
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    if (pthread_create(&w->threads[w->count], &attr, work, api) == 0)
+        w->count++;
+    pthread_attr_destroy(&attr);
+}
+
+void api_submit(struct api_job *job)
+{
+    struct coto_api *api = job->api;
+    struct api_workers *w = &api->workers;
+    bool full;
+
+    pthread_mutex_lock(&w->lock);
+    full = w->ending || w->queued >= api->config.queue;
+    if (!full) {
+        job->next = NULL;
+        *w->last = job;
+        w->last = &job->next;
+        w->queued++;
+        if (w->idle < w->queued && w->count < w->max)
+            add_worker(api);
+        full = w->count == 0;
+        pthread_cond_signal(&w->wake);
+    }
+    pthread_mutex_unlock(&w->lock);
+    if (!full)
+        return;
+    coto_err_set(&job->err, COTO_ERR_LIMIT, 0, "too many requests wait already");
+    coto_err_remedy(&job->err, "try again in a second; an operator can raise `queue`");
+    job->status = 429;
+    api->counters.refused++;
+    job->done(job);
+    api_reply_job(job);
+    api_job_free(job);
+}
+
+int api_workers_start(struct coto_api *api, struct coto_err *err)
+{
+    struct api_workers *w = &api->workers;
+
+    (void)err;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->wake, NULL);
+    w->last = &w->first;
+    w->max = api->config.workers;
+    if (w->max > sizeof w->threads / sizeof w->threads[0])
+        w->max = sizeof w->threads / sizeof w->threads[0];
+    return 0;
+}
+
+void api_workers_stop(struct coto_api *api)
+{
+    struct api_workers *w = &api->workers;
+
+    pthread_mutex_lock(&w->lock);
+    w->ending = true;
+    pthread_cond_broadcast(&w->wake);
+    pthread_mutex_unlock(&w->lock);
+    for (unsigned i = 0; i < w->count; i++)
+        pthread_join(w->threads[i], NULL);
+}
