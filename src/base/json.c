@@ -11,10 +11,9 @@ static void add_escaped(struct coto_buf *out, const unsigned char *p, size_t len
     size_t i = 0;
     while (i < len) {
         size_t n = coto_utf8_len(p + i, len - i);
-        bool line_sep = n == 3 && p[i] == 0xe2 && p[i + 1] == 0x80 &&
-                        (p[i + 2] == 0xa8 || p[i + 2] == 0xa9);
-        bool c1 = n == 2 && p[i] == 0xc2 && p[i + 1] < 0xa0;
-        if (n && p[i] >= 0x20 && p[i] != '"' && p[i] != '\\' && p[i] != 0x7f && !line_sep && !c1) {
+        unsigned value = n ? coto_utf8_value(p + i, n) : 0;
+        if (value >= 0x20 && value != '"' && value != '\\' && value != 0x7f &&
+            !coto_utf8_misleads(value)) {
             i += n;
             continue;
         }
@@ -37,10 +36,8 @@ static void add_escaped(struct coto_buf *out, const unsigned char *p, size_t len
         default:
             if (n == 0)
                 coto_buf_adds(out, "\\ufffd");
-            else if (line_sep)
-                coto_buf_addf(out, "\\u20%02x", p[i + 2] == 0xa8 ? 0x28 : 0x29);
             else
-                coto_buf_addf(out, "\\u%04x", c1 ? p[i + 1] : p[i]);
+                coto_buf_addf(out, "\\u%04x", value);
         }
         i += n ? n : 1;
         plain = i;

@@ -180,3 +180,20 @@ bool coto_utf8_valid(const void *data, size_t len)
     }
     return true;
 }
+
+unsigned coto_utf8_value(const unsigned char *p, size_t len)
+{
+    static const unsigned char lead_mask[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    unsigned value = p[0] & lead_mask[len];
+
+    for (size_t i = 1; i < len; i++)
+        value = value << 6 | (p[i] & 0x3f);
+    return value;
+}
+
+bool coto_utf8_misleads(unsigned value)
+{
+    return (value >= 0x80 && value <= 0x9f) || value == 0x061c || value == 0x200e ||
+           value == 0x200f || (value >= 0x2028 && value <= 0x202e) ||
+           (value >= 0x2066 && value <= 0x2069);
+}

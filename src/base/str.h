@@ -53,3 +53,8 @@ bool coto_str_has_prefix(const char *text, const char *prefix);
  * surrogates and truncated tails are not valid. */
 size_t coto_utf8_len(const unsigned char *p, size_t avail);
 bool coto_utf8_valid(const void *data, size_t len);
+/* The character of a valid sequence of that length. */
+unsigned coto_utf8_value(const unsigned char *p, size_t len);
+/* C1 controls, and the marks that break lines or reorder text so that it reads as other
+ * than it is (CVE-2021-42574). */
+bool coto_utf8_misleads(unsigned value);

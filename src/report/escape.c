@@ -35,25 +35,6 @@ static bool is_unfinished(const unsigned char *p, size_t avail)
     return coto_utf8_len(low, len) == len || coto_utf8_len(high, len) == len;
 }
 
-static unsigned code_point(const unsigned char *p, size_t len)
-{
-    static const unsigned char lead_mask[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-    unsigned value = p[0] & lead_mask[len];
-
-    for (size_t i = 1; i < len; i++)
-        value = value << 6 | (p[i] & 0x3f);
-    return value;
-}
-
-/* C1 controls, and the marks that reorder text so that it reads as other than
- * it is (CVE-2021-42574). */
-static bool is_dangerous(unsigned value)
-{
-    return (value >= 0x80 && value <= 0x9f) || value == 0x061c || value == 0x200e ||
-           value == 0x200f || (value >= 0x2028 && value <= 0x202e) ||
-           (value >= 0x2066 && value <= 0x2069);
-}
-
 /* Writes the first character at p; returns how many bytes it took. */
 static size_t add_one(const unsigned char *p, size_t avail, struct coto_buf *out)
 {
@@ -65,8 +46,8 @@ static size_t add_one(const unsigned char *p, size_t avail, struct coto_buf *out
     }
     if (len == 1 && !is_plain(p[0]))
         coto_buf_addf(out, "^%c", p[0] ^ 0x40);
-    else if (len > 1 && is_dangerous(code_point(p, len)))
-        coto_buf_addf(out, "\\u%04x", code_point(p, len));
+    else if (len > 1 && coto_utf8_misleads(coto_utf8_value(p, len)))
+        coto_buf_addf(out, "\\u%04x", coto_utf8_value(p, len));
     else
         coto_buf_add(out, p, len);
     return len;

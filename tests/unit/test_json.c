@@ -117,6 +117,17 @@ static void bytes_are_lossless(void **state)
                                             "\"bad_base64\":\"/wA=\"}");
 }
 
+static void text_that_misleads_is_escaped(void **state)
+{
+    coto_auto_buf out = {0};
+    struct coto_json json = {.out = &out};
+
+    (void)state;
+    coto_json_str(&json, NULL, "\xe2\x80\xae \xe2\x81\xa6 \xd8\x9c \xe2\x80\xa8 \xc2\x9b \xe2\x82\xac \xf0\x9f\x90\xa6");
+    assert_string_equal(coto_buf_str(&out),
+                        "\"\\u202e \\u2066 \\u061c \\u2028 \\u009b \xe2\x82\xac \xf0\x9f\x90\xa6\"");
+}
+
 static void too_deep_fails_instead_of_overflowing(void **state)
 {
     coto_auto_buf out = {0};
@@ -137,6 +148,7 @@ int main(void)
         cmocka_unit_test(milliseconds_are_exact),
         cmocka_unit_test(base64_vectors),
         cmocka_unit_test(bytes_are_lossless),
+        cmocka_unit_test(text_that_misleads_is_escaped),
         cmocka_unit_test(too_deep_fails_instead_of_overflowing),
     };
 
