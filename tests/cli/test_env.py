@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from .helpers import ROOT, coto, inside, ok, refused, run, run_json
+from .helpers import CGROUPS, coto, inside, ok, refused, run, run_json
 
 TRUE = ("--", "true")
 
@@ -107,7 +107,7 @@ def test_precedence(tmp_path):
         row = explained(*args, env=variables)["memory"]
         assert row[0] == value and who in row[1], (row, value)
         wall = run_json(*args, *TRUE, env=variables)["walls"]["memory"]
-        if ROOT:
+        if CGROUPS:
             assert wall["value"] == str(int(value[:-1]) << 20)
         else:
             assert wall["wanted"] and not wall["up"]

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from .helpers import COTO, ROOT, WAITER, cgroup_directories, environment, running
+from .helpers import CGROUPS, COTO, WAITER, cgroup_directories, environment, running
 
 QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
@@ -26,9 +26,9 @@ def test_the_search_finds_what_is_there(leftovers):
     with running("--", *WAITER) as it:
         found = leftovers(0)
         assert it.program() in found["processes"]
-        assert ("cgroups" in found) == ROOT
+        assert ("cgroups" in found) == CGROUPS
         assert any(path.split("/")[-1].startswith(f"coto-{it.process.pid}-")
-                   for path in cgroup_directories()) == ROOT
+                   for path in cgroup_directories()) == CGROUPS
     assert not leftovers()
 
 

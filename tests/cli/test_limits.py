@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from .helpers import (COTO, CPUS, ROOT, RESERVED, WAITER, cgroups_of, descendants, environment, fastest, inside,
-                      read, refused, run, run_json, running, sh)
+from .helpers import (CGROUPS, COTO, CPUS, ROOT, RESERVED, SLOW, WAITER, cgroups_of, descendants, environment,
+                      fastest, inside, read, refused, run, run_json, running, sh)
 
 PY = ("--lang", "python", "-c")
 
@@ -51,7 +51,7 @@ def test_timeout_holds_for_orphans_that_keep_the_pipes():
     code = ("import os, time\nfor i in range(3):\n    if os.fork() == 0:\n        os.setsid()\n"
             "        time.sleep(60)\nprint('main ends', flush=True)")
     done = run("--timeout", "1s", *PY, code)
-    assert (done.status, done.out) == (0, b"main ends\n") and done.seconds < 1.3
+    assert (done.status, done.out) == (0, b"main ends\n") and done.seconds < 1.3 * SLOW
 
 
 def test_no_timeout_before_its_time():
@@ -63,7 +63,7 @@ def test_no_timeout_before_its_time():
 def test_timeout_keeps_output_and_tells():
     result = run_json("--timeout", "700ms", "--", "sh", "-c", "echo before; sleep 60")
     assert (result["stdout"], result["verdict"], result["limit"]) == ("before\n", "timeout", "timeout")
-    assert 690 < result["duration_ms"] < 1500
+    assert 690 < result["duration_ms"] < 1500 * SLOW
     assert result["walls"]["timeout"]["value"] == "700ms"
 
 
@@ -77,10 +77,10 @@ def test_timeout_covers_the_build():
 def test_cpu_time():
     burn = "while True: pass"
     done = run("--cpu-time", "300ms", "--timeout", "20s", *PY, burn)
-    assert done.status == 124 and done.seconds < 4
+    assert done.status == 124 and done.seconds < 4 * SLOW
     result = run_json("--cpu-time", "1s", "--timeout", "20s", *PY, burn)
     assert (result["verdict"], result["limit"]) == ("timeout", "cpu-time")
-    if ROOT:
+    if CGROUPS:
         assert result["walls"]["cpu_time"]["up"]
         assert 900 < sum(result["cpu_ms"].values()) < 2000
     else:
@@ -89,7 +89,7 @@ def test_cpu_time():
 
 def test_cpu_time_counts_the_whole_tree():
     burn = "import os\nfor i in range(4): os.fork()\nwhile True: pass"
-    if ROOT:
+    if CGROUPS:
         result = run_json("--cpu-time", "600ms", "--timeout", "20s", *PY, burn)
         assert (result["verdict"], result["limit"]) == ("timeout", "cpu-time")
         assert sum(result["cpu_ms"].values()) < 2000
@@ -109,7 +109,7 @@ TOUCH = "x = bytearray({} << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\npri
 def test_memory_limit():
     """R1.4, R3.2: over the limit exits 137 with the verdict oom; below it nothing happens."""
     assert run("--memory", "128m", *PY, TOUCH.format(60)).out == b"done\n"
-    if ROOT:
+    if CGROUPS:
         result = run_json("--memory", "64m", *PY, TOUCH.format(200))
         assert (result["verdict"], result["limit"], result["exit_status"]) == ("oom", "memory", 137)
         assert 60 << 20 < result["memory_peak_bytes"] <= 64 << 20
@@ -125,7 +125,7 @@ def test_memory_limit_counts_the_whole_tree():
             "        x = bytearray(30 << 20)\n        time.sleep(1.5); os._exit(0)\n"
             "bad = sum(os.wait()[1] != 0 for i in range(4))\nraise SystemExit(9 if bad else 0)")
     assert run("--memory", "512m", *PY, code).status == 0
-    if ROOT:
+    if CGROUPS:
         result = run_json("--memory", "64m", *PY, code)
         assert (result["verdict"], result["exit_status"]) == ("oom", 137)
     else:
@@ -134,7 +134,7 @@ def test_memory_limit_counts_the_whole_tree():
 
 def test_memory_limit_counts_tmpfs():
     """Files in the writable file systems are memory: they cannot be a way around it."""
-    if ROOT:
+    if CGROUPS:
         result = run_json("--memory", "32m", "--disk", "200m", "--", "head", "-c", "100m", "/dev/zero")
         assert result["verdict"] in ("ok", "oom")  # output is not memory of the sandbox
         result = run_json("--memory", "32m", "--disk", "200m", "--", "sh", "-c",
@@ -145,7 +145,7 @@ def test_memory_limit_counts_tmpfs():
 
 
 def test_oom_survived_by_the_main_process_is_not_a_verdict():
-    if not ROOT:
+    if not CGROUPS:
         assert "memory" in run_json("--", "true")["missing_walls"]
         return
     code = ("import os\nif os.fork() == 0:\n    x = bytearray(300 << 20)\n    os._exit(0)\n"
@@ -163,7 +163,7 @@ BURN = ("import time, json\nw, c = time.monotonic(), time.process_time()\n"
 
 def test_cpu_rate():
     """R3.1: half a CPU is half a CPU, measured by the program itself."""
-    if not ROOT:
+    if not CGROUPS:
         result = run_json("--cpus", "0.5", "--", "true")
         assert "cpus" in result["missing_walls"] and result["walls"]["cpus"]["note"]
         refused(run("--cpus", "0.5", "--require", "cpus", "--", "true"), 72, "cpus")
@@ -190,7 +190,7 @@ def test_pids_limit(limit, found):
 def test_pids_verdict():
     code = "import os, time\nwhile True:\n    if os.fork() == 0: time.sleep(30)"
     result = run_json("--pids", "12", *PY, code)
-    if ROOT:
+    if CGROUPS:
         assert (result["verdict"], result["limit"], result["pids_peak"]) == ("pids", "pids", 12)
     else:
         assert result["verdict"] in ("pids", "nonzero") and result["walls"]["pids"]["up"]
@@ -333,17 +333,17 @@ def kernel_limits(pid):
         return found
     group = where[""]
     quota, period = read(group / "cpu.max").split()
-    words = dict(word.split("=") for word in read(group / "io.max").split()[1:])
+    words = dict(word.split("=") for word in read(group / "io.max").split()[1:] if "=" in word)
     return {"memory": int(read(group / "memory.max")), "swap": int(read(group / "memory.swap.max")),
             "cpus": rate(quota, period), "pids": int(read(group / "pids.max")) - 1,
-            "iops": {int(words["riops"]), int(words["wiops"])}}
+            "iops": {int(words[name]) for name in ("riops", "wiops") if name in words}}
 
 
 def test_limits_in_the_kernel():
     """The cgroup of the running program holds the numbers, and the result tells the same."""
     with running(*FLAGS, "--", *WAITER) as it:
         program = it.program()
-        if ROOT:
+        if CGROUPS:
             assert kernel_limits(program) == {"memory": 96 << 20, "swap": 0, "cpus": 700, "pids": 33,
                                               "iops": {500}}
             own = cgroups_of(os.getpid())
@@ -358,7 +358,7 @@ def test_limits_in_the_kernel():
         assert all(cgroups_of(pid) == cgroups_of(program) for pid in descendants(it.init()))
     walls = run_json(*FLAGS, "--", "true")["walls"]
     said = {name: walls[name]["value"] for name in ("memory", "swap", "cpus", "pids", "iops")}
-    if ROOT:
+    if CGROUPS:
         assert said == {"memory": str(96 << 20), "swap": "0", "cpus": "700", "pids": "33", "iops": "500"}
         assert all("cgroup" in walls[name]["mechanism"] for name in said)
     else:
@@ -400,7 +400,7 @@ def test_missing_limits_are_named():
 @pytest.mark.parametrize("wall", ["memory", "cpus", "unique_uid"])
 def test_required_limit_or_refusal(wall):
     done = run("--require", wall, "--cpus", "0.5", "--", "echo", "ran")
-    if ROOT:
+    if ROOT or CGROUPS and wall != "unique_uid":
         assert (done.status, done.out) == (0, b"ran\n")
     else:
         refused(done, 72, wall)
@@ -414,8 +414,9 @@ def test_require_all():
 
 def test_host_without_cgroups():
     """With no cgroup to be had the limits are named as missing, or the run is refused."""
-    hidden = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"', "sh"]
-    command = [*(hidden if ROOT else []), COTO, "run", "--json"]
+    hidden = ["unshare", *([] if ROOT else ["--user", "--map-current-user", "--keep-caps"]), "--mount",
+              "sh", "-c", 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"', "sh"]
+    command = [*(hidden if CGROUPS else []), COTO, "run", "--json"]
 
     def start(*args):
         done = subprocess.run([*command, *args, "--", "true"], capture_output=True, timeout=20,

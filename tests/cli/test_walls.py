@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from .helpers import (COTO, CORE, ROOT, SOURCE, WAITER, descendants, environment, inside, on_terminal, read,
+from .helpers import (CGROUPS, COTO, CORE, ROOT, SOURCE, WAITER, descendants, environment, inside, on_terminal, read,
                       run, run_json, running, sh, status_of)
 
 NAMESPACES = {"user": "user_namespace", "pid": "pid_namespace", "mnt": "mount_namespace",
@@ -403,4 +403,4 @@ def test_process_names_tell_the_story():
     with running("--", *WAITER) as it:
         names = [row[1] for row in descendants(it.process.pid).values()]
         assert any(name.startswith("coto-init") for name in names), names
-        assert ("coto-guard" in names) == ROOT
+        assert ("coto-guard" in names) == CGROUPS

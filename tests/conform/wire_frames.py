@@ -145,7 +145,7 @@ class Init:
         payload, self.buffer = self.buffer[8:8 + size], self.buffer[8 + size:]
         return Frame(kind, proc, payload)
 
-    def next(self, timeout=10):
+    def next(self, timeout=30):
         """The next frame; None at the end of the stream."""
         end = time.monotonic() + timeout
         while True:
@@ -157,7 +157,7 @@ class Init:
             if select.select([self.read_fd], [], [], left)[0] and not self.fill():
                 return self.take()
 
-    def expect(self, kind, proc=None, timeout=10):
+    def expect(self, kind, proc=None, timeout=30):
         got = self.next(timeout)
         assert got is not None, f"the stream ended before {kind}"
         assert got.kind == kind and proc in (None, got.proc), f"wanted {kind}, got {got}"
@@ -172,7 +172,7 @@ class Init:
         items += [("CWD", str(cwd or self.work)), ("STDIO", stdio)]
         self.send("EXEC", proc, *items, *fields)
 
-    def finish(self, *procs, timeout=10):
+    def finish(self, *procs, timeout=30):
         """Reads until all these processes have ended; what each of them did."""
         seen = {proc: {"out": bytearray(), "err": bytearray(), "done": 0, "exit": None} for proc in procs}
         while any(item["exit"] is None for item in seen.values()):
@@ -205,7 +205,7 @@ class Init:
             self.process.stdin.close()
             self.process.stdout.close()
 
-    def wait(self, timeout=10):
+    def wait(self, timeout=30):
         return self.process.wait(timeout)
 
     def stop(self):
