@@ -54,9 +54,9 @@ static int put_fd(struct coto_session *s, int fd, const char *target, unsigned m
     if (!chunk)
         return -1;
     do {
-        n = read(fd, chunk, COTO_FRAME_CHUNK);
-        if (n < 0 && errno == EINTR)
-            continue;
+        do
+            n = read(fd, chunk, COTO_FRAME_CHUNK);
+        while (n < 0 && errno == EINTR);
         if (n < 0) {
             coto_err_set(&s->err, COTO_ERR_INPUT, errno, "--copy: read for '%s'", target);
             return coto_session_fail(s, &s->err);
@@ -77,11 +77,19 @@ static int put_fd(struct coto_session *s, int fd, const char *target, unsigned m
     return 0;
 }
 
+static int cannot_copy(struct coto_session *s, const char *name, int error)
+{
+    coto_err_set(&s->err, COTO_ERR_INPUT, error, "--copy: '%s'", name);
+    return coto_session_fail(s, &s->err);
+}
+
 static int put_link(struct coto_session *s, int dirfd, const char *name, const char *target)
 {
     char to[4096];
     ssize_t n = readlinkat(dirfd, name, to, sizeof to);
 
+    if (n < 0 && errno != ENOENT)
+        return cannot_copy(s, name, errno);
     if (n < 0 || (size_t)n == sizeof to)
         return 0; /* vanished meanwhile, or not a link one could follow */
     size_t at = coto_frame_begin(&s->out, COTO_FRAME_SYMLINK, 0);
@@ -98,18 +106,16 @@ static int put_entry(struct coto_session *s, int dirfd, const char *name, const 
 {
     struct stat st;
 
-    if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW))
-        return 0; /* vanished while we looked */
+    if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW)) /* or vanished while we looked */
+        return errno == ENOENT ? 0 : cannot_copy(s, name, errno);
     if (S_ISLNK(st.st_mode))
         return put_link(s, dirfd, name, target); /* copied as a link: it points inside */
     if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
         return 0; /* FIFOs, sockets, devices stay outside */
     int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | (S_ISDIR(st.st_mode) ? O_DIRECTORY : 0);
     coto_auto_fd fd = coto_path_open_beneath(dirfd, name, flags, 0);
-    if (fd < 0) {
-        coto_err_set(&s->err, COTO_ERR_INPUT, errno, "--copy: open '%s'", name);
-        return coto_session_fail(s, &s->err);
-    }
+    if (fd < 0)
+        return cannot_copy(s, name, errno);
     return S_ISDIR(st.st_mode) ? put_dir(s, fd, target, depth + 1)
                                : put_fd(s, fd, target, st.st_mode);
 }
@@ -118,28 +124,28 @@ static int put_dir(struct coto_session *s, int fd, const char *target, int depth
 {
     coto_auto_fd copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = copy < 0 ? NULL : fdopendir(copy);
-    struct dirent *entry;
+    struct dirent *entry = NULL;
     int failed = 0;
 
     if (!dir || depth > MAX_DEPTH) {
         if (dir)
             closedir(dir);
-        coto_err_set(&s->err, COTO_ERR_INPUT, depth > MAX_DEPTH ? ELOOP : errno, "--copy: '%s'",
-                     target);
-        return coto_session_fail(s, &s->err);
+        return cannot_copy(s, target, depth > MAX_DEPTH ? ELOOP : errno);
     }
     coto_take_fd(&copy);
     size_t at = coto_frame_begin(&s->out, COTO_FRAME_MKDIR, 0);
     add_path(s, target);
     coto_frame_add_num(&s->out, COTO_TAG_MODE, 0755);
     coto_frame_end(&s->out, at);
-    while (!failed && (entry = readdir(dir))) {
+    while (!failed && (errno = 0, entry = readdir(dir))) {
         coto_auto_buf path = {0};
         if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
             continue;
         coto_buf_addf(&path, "%s/%s", target, entry->d_name);
         failed = put_entry(s, fd, entry->d_name, coto_buf_str(&path), depth);
     }
+    if (!failed && errno)
+        failed = cannot_copy(s, target, errno);
     closedir(dir);
     return failed;
 }

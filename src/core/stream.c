@@ -90,6 +90,13 @@ void coto_pump_write(struct coto_session *s, struct coto_pump *pump)
     pump->pending.len -= (size_t)n;
 }
 
+/* Output or input that is lost must not look like success. */
+static void fail_stream(struct coto_session *s, int kind, int error, const char *what)
+{
+    coto_err_set(&s->err, kind, error, "%s", what);
+    coto_session_fail(s, &s->err);
+}
+
 void coto_pump_take(struct coto_session *s, struct coto_pump *pump, const void *data, size_t len)
 {
     struct coto_stream_result *r = pump->result;
@@ -108,6 +115,8 @@ void coto_pump_take(struct coto_session *s, struct coto_pump *pump, const void *
             r->truncated = true;
         }
         coto_buf_add(&r->data, data, left < (int64_t)keep ? (size_t)(left > 0 ? left : 0) : keep);
+        if (r->data.failed)
+            fail_stream(s, COTO_ERR_LIMIT, ENOMEM, "keep the output");
     }
     r->kept += (int64_t)keep;
     if (pump->to_fd < 0 || keep == 0)
@@ -117,7 +126,10 @@ void coto_pump_take(struct coto_session *s, struct coto_pump *pump, const void *
         s->io->filter(s->io->filter_arg, pump->which, data, keep, &pump->pending);
     else
         coto_buf_add(&pump->pending, data, keep);
-    coto_pump_write(s, pump);
+    if (pump->pending.failed)
+        fail_stream(s, COTO_ERR_LIMIT, ENOMEM, "pass output on");
+    else
+        coto_pump_write(s, pump);
 }
 
 static void grow_pipes(struct coto_pump *pump)
@@ -174,6 +186,8 @@ void coto_pump_run(struct coto_session *s, struct coto_pump *pump)
     ssize_t n = read(pump->from_fd, chunk, COTO_CHUNK);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
+    if (n < 0)
+        fail_stream(s, COTO_ERR_SYSTEM, errno, "read the program's output");
     if (n <= 0) {
         pump->eof = true;
         return;
@@ -219,18 +233,29 @@ static void stdin_ended(struct coto_session *s)
         send_stdin_end(s);
 }
 
+/* Of the caller's stdin: >0 bytes, 0 nothing now, -1 there is no more. A terminal that is
+ * gone answers EIO; of a disk it means that bytes are missing. */
+static ssize_t read_stdin(struct coto_session *s, char *chunk, size_t size)
+{
+    ssize_t n = read(s->in_fd, chunk, size);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n < 0 && errno == EIO && !isatty(s->in_fd))
+        fail_stream(s, COTO_ERR_INPUT, EIO, "standard input");
+    return n <= 0 ? -1 : n;
+}
+
 static void stdin_frame(struct coto_session *s)
 {
     char *chunk = coto_session_chunk(s);
     size_t want = s->in_credit < COTO_FRAME_CHUNK ? (size_t)s->in_credit : COTO_FRAME_CHUNK;
-    ssize_t n = chunk ? read(s->in_fd, chunk, want) : -1;
+    ssize_t n = chunk ? read_stdin(s, chunk, want) : 0;
 
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (n <= 0) {
+    if (n < 0)
         stdin_ended(s);
+    if (n <= 0)
         return;
-    }
     size_t at = coto_frame_begin(&s->out, COTO_FRAME_STDIN, coto_session_proc(s));
     coto_frame_add(&s->out, COTO_TAG_DATA, chunk, (size_t)n);
     coto_frame_end(&s->out, at);
@@ -245,17 +270,19 @@ static void stdin_copy(struct coto_session *s)
     if (!chunk)
         return;
     if (s->in_pending.len == 0) {
-        ssize_t n = read(s->in_fd, chunk, COTO_CHUNK);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-            return;
-        if (n <= 0) {
+        ssize_t n = read_stdin(s, chunk, COTO_CHUNK);
+        if (n < 0)
             stdin_ended(s);
+        if (n <= 0)
+            return;
+        coto_buf_add(&s->in_pending, chunk, (size_t)n);
+        if (s->in_pending.failed) {
+            fail_stream(s, COTO_ERR_LIMIT, ENOMEM, "pass input on");
             return;
         }
-        coto_buf_add(&s->in_pending, chunk, (size_t)n);
     }
     ssize_t n = write(to, s->in_pending.data, s->in_pending.len);
-    s->in_wait_room = n < 0 && errno == EAGAIN;
+    s->in_wait_room = n < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOMEM);
     if (n < 0 && !s->in_wait_room)
         n = (ssize_t)s->in_pending.len; /* nobody reads: drop */
     if (n > 0) {
