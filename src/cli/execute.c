@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@ void coto_cli_fill_stdio(void)
             return; /* a host without /dev/null: what is written there then fails, as it did */
 }
 
-int coto_cli_catch_signals(void)
+int coto_cli_catch_signals(struct coto_err *err)
 {
     sigset_t mask;
 
@@ -28,7 +29,10 @@ int coto_cli_catch_signals(void)
     sigaddset(&mask, SIGHUP);
     sigaddset(&mask, SIGQUIT);
     sigprocmask(SIG_BLOCK, &mask, NULL);
-    return signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    int fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (fd < 0) /* without it Ctrl-C would do nothing */
+        coto_err_set(err, COTO_ERR_LIMIT, errno, "catch signals");
+    return fd;
 }
 
 int coto_cli_signal_status(int signal_fd, const struct coto_result *result, int otherwise)

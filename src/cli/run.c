@@ -136,8 +136,8 @@ static int run_planned(struct run *run)
 {
     struct coto_err err = {0};
 
-    run->signal_fd = coto_cli_catch_signals();
-    if (execute(run, &err))
+    run->signal_fd = coto_cli_catch_signals(&err);
+    if (run->signal_fd < 0 || execute(run, &err))
         return coto_cli_fail_as(run->json, &err);
     struct coto_result *result = &run->job.result;
     int status = coto_cli_signal_status(run->signal_fd, result, result->exit_status);

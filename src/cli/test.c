@@ -395,8 +395,8 @@ static int run_planned(struct test *test)
 {
     struct coto_err err = {0};
 
-    test->signal_fd = coto_cli_catch_signals();
-    if (open_junit(test, &err) || execute(test, &err))
+    test->signal_fd = coto_cli_catch_signals(&err);
+    if (test->signal_fd < 0 || open_junit(test, &err) || execute(test, &err))
         return coto_cli_fail_as(test->json, &err);
     int status = exit_status(test);
     int failed = test->json ? print_json(test) : print_table(test);

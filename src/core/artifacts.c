@@ -26,6 +26,19 @@ static bool name_is_safe(const char *name, size_t len)
     return true;
 }
 
+static void remove_file(int dir, const char *name)
+{
+    coto_auto_free char *copy = strdup(name);
+    char *slash = copy ? strrchr(copy, '/') : NULL;
+
+    if (slash)
+        *slash = '\0';
+    coto_auto_fd parent =
+        copy ? coto_path_open_beneath(dir, slash ? copy : ".", O_PATH | O_DIRECTORY, 0) : -1;
+    if (parent >= 0)
+        unlinkat(parent, slash ? slash + 1 : name, 0);
+}
+
 static int create_file(struct coto_session *s, const char *name)
 {
     int dir = s->io->artifacts_fd;
@@ -35,14 +48,7 @@ static int create_file(struct coto_session *s, const char *name)
     int fd = coto_path_open_beneath(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
     if (fd < 0 && errno == EEXIST) {
         /* Of an earlier run: replaced, as the caller asked for this directory. */
-        coto_auto_free char *copy = strdup(name);
-        char *slash = copy ? strrchr(copy, '/') : NULL;
-        if (slash)
-            *slash = '\0';
-        coto_auto_fd parent =
-            coto_path_open_beneath(dir, slash ? copy : ".", O_PATH | O_DIRECTORY, 0);
-        if (parent >= 0)
-            unlinkat(parent, slash ? slash + 1 : name, 0);
+        remove_file(dir, name);
         fd = coto_path_open_beneath(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
     }
     return fd;
@@ -91,6 +97,8 @@ void coto_artifact_stop(struct coto_session *s)
 {
     if (s->file_open) {
         s->file_open = false;
+        if (s->file_fd >= 0)
+            remove_file(s->io->artifacts_fd, s->file.name);
         coto_own_close(&s->file_fd);
         free(s->file.name);
     }
