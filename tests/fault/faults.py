@@ -177,8 +177,10 @@ def take_line(run, line, go):
     elif word == "program":
         try:
             run.facts = look(int(rest[0]))
+            if not os.listdir(f"/proc/{int(rest[0])}/fd"):
+                run.facts = None # it died meanwhile, and what was read may be half true
         except OSError:
-            run.facts = None # coto has found the fault and ended it meanwhile
+            run.facts = None # coto has ended it meanwhile
         os.write(go, b"g")
     elif word == "command":
         run.pid = int(rest[0])
@@ -226,6 +228,10 @@ def difference(now, before):
     return f"{now!r} instead of {before!r}"
 
 
+# Programs of the host, to be read: more of them is no wall less.
+SYSTEM_MOUNT = re.compile(r"/\S* /(s?bin|lib\w*) ro,nosuid,nodev,relatime \w+$")
+
+
 def lies(run, baseline):
     """Walls that are not as in a run without faults though the result says they are up."""
     walls = run.result["walls"]
@@ -243,11 +249,16 @@ def lies(run, baseline):
         may_differ.add("uid of its own")
     for key in baseline.facts:
         if run.facts.get(key) != baseline.facts[key] and key not in may_differ:
+            if key == "mounts" and all(map(SYSTEM_MOUNT.match,
+                                           set(run.facts[key]) ^ set(baseline.facts[key]))):
+                continue
             yield f"{key}: {difference(run.facts.get(key), baseline.facts[key])}"
 
 
 def faults_in_result(run, scenario, baseline):
     result = run.result
+    if run.status == 73 and run.err.startswith("coto: report"):
+        return # the result is right and out; the report file could not be written, and it is said
     if result["exit_status"] != run.status:
         yield f"exit status {run.status}, the result says {result['exit_status']}"
     if result["verdict"] == "lost":
@@ -256,7 +267,8 @@ def faults_in_result(run, scenario, baseline):
         yield f"verdict {result['verdict']} instead of {scenario.verdict}"
         return
     if run.facts is None:
-        yield "a verdict, but no program was started"
+        if scenario.verdict != "timeout": # which may come before the program does
+            yield "a verdict, but no program was started"
         return
     if scenario.text is not None and result["stdout"] != scenario.text:
         yield f"stdout {result['stdout']!r}"

@@ -155,6 +155,21 @@ static void answer(pid_t pid, bool enter)
     ptrace(PTRACE_SETREGS, pid, 0, &regs);
 }
 
+/* A pipe can be interrupted, and be out of pages when it is written to; nothing else
+ * can happen to it, whatever we were told. */
+static void choose_error(pid_t pid, long number, int fd)
+{
+    char link[64];
+    char target[16] = "";
+
+    if (number != SYS_read && number != SYS_write)
+        return;
+    snprintf(link, sizeof link, "/proc/%d/fd/%d", (int)pid, fd);
+    if (readlink(link, target, sizeof target - 1) > 0 && strncmp(target, "pipe:", 5) == 0 &&
+        plan.error != EINTR)
+        plan.error = number == SYS_read ? EINTR : ENOMEM;
+}
+
 /* What cannot fail, or not so that a program could go on. */
 static bool is_exempt(const struct __ptrace_syscall_info *info)
 {
@@ -206,6 +221,7 @@ static void on_call(struct task *task)
         return;
     plan.fired = task->answer = true;
     report("fired %s %ld", role_name[task->role], number);
+    choose_error(task->pid, number, (int)info.entry.args[0]);
     /* A failed close has closed all the same. */
     if (number != SYS_close)
         answer(task->pid, true);

@@ -19,76 +19,14 @@
 
 #include <cmocka.h>
 
+#define BPF_BROKEN(...) fail_msg(__VA_ARGS__)
+#include "bpf.h"
+
 #define ARCH AUDIT_ARCH_X86_64
 #define GARBAGE 0x12300000000ULL
 #define SIGNED 0xffffffff00000000ULL
 
 static const char *const tier_names[] = {"strict", "default", "debug"};
-
-/* ---- an interpreter of classic BPF that remembers where it has been ------ */
-
-struct machine {
-    struct coto_seccomp_program program;
-    bool noexec;
-    unsigned char ran[COTO_SECCOMP_MAX];
-    unsigned char taken[COTO_SECCOMP_MAX]; /* bit 0: jump not taken, bit 1: taken */
-    int jumps;                             /* conditional, in the last run */
-};
-
-static uint32_t load_word(const struct seccomp_data *data, uint32_t offset)
-{
-    uint32_t word;
-
-    assert_true(offset % 4 == 0 && offset + 4 <= sizeof *data);
-    memcpy(&word, (const char *)data + offset, sizeof word);
-    return word;
-}
-
-static bool test_jump(const struct sock_filter *in, uint32_t a)
-{
-    switch (BPF_OP(in->code)) {
-    case BPF_JEQ:
-        return a == in->k;
-    case BPF_JGE:
-        return a >= in->k;
-    case BPF_JGT:
-        return a > in->k;
-    case BPF_JSET:
-        return a & in->k;
-    default:
-        fail_msg("unknown jump 0x%x", in->code);
-        return false;
-    }
-}
-
-static uint32_t run(struct machine *m, const struct seccomp_data *data)
-{
-    uint32_t a = 0;
-
-    m->jumps = 0;
-    for (unsigned pc = 0; pc < m->program.len; pc++) {
-        const struct sock_filter *in = &m->program.code[pc];
-        m->ran[pc] = 1;
-        if (in->code == (BPF_LD | BPF_W | BPF_ABS)) {
-            a = load_word(data, in->k);
-        } else if (in->code == (BPF_ALU | BPF_AND | BPF_K)) {
-            a &= in->k;
-        } else if (in->code == (BPF_RET | BPF_K)) {
-            return in->k;
-        } else if (in->code == (BPF_JMP | BPF_JA)) {
-            pc += in->k;
-        } else if (BPF_CLASS(in->code) == BPF_JMP) {
-            bool yes = test_jump(in, a);
-            m->taken[pc] |= yes ? 2 : 1;
-            m->jumps++;
-            pc += yes ? in->jt : in->jf;
-        } else {
-            fail_msg("unknown instruction 0x%x", in->code);
-        }
-    }
-    fail_msg("ran off the end");
-    return 0;
-}
 
 static uint32_t expected(const struct machine *m, int tier, const struct seccomp_data *data)
 {
@@ -158,10 +96,18 @@ static const uint32_t interesting[] = {
 static void sweep_single(struct machine *m, int tier, int number)
 {
     for (size_t i = 0; i < INTERESTING; i++)
-        for (int arg = 0; arg < 3; arg++) {
+        for (int arg = 0; arg < 6; arg++) {
             uint64_t low[3] = {0, 0, 0};
-            low[arg] = interesting[i];
-            try_args(m, tier, number, low);
+            if (arg < 3) {
+                low[arg] = interesting[i];
+                try_args(m, tier, number, low);
+                continue;
+            }
+            struct seccomp_data data = {.nr = number, .arch = ARCH};
+            for (int high = 0; high < 2; high++) {
+                data.args[arg] = interesting[i] | (high ? GARBAGE : 0);
+                compare(m, tier, &data);
+            }
         }
 }
 
@@ -347,7 +293,7 @@ static void test_sockets(void **state)
     ALLOWED(STRICT, SYS_socket, 1, 5, 0);
     ALLOWED(STRICT, SYS_socket, 2, 1, 6);
     ALLOWED(STRICT, SYS_socket, 10, 0x80802, 17);
-    ALLOWED(STRICT, SYS_socket, 16, 0x80003, 0);
+    REFUSED(STRICT, SYS_socket, 16, 0x80003, 0, EAFNOSUPPORT); /* NETLINK_ROUTE */
     REFUSED(STRICT, SYS_socket, 38, 5, 0, EAFNOSUPPORT);  /* AF_ALG */
     REFUSED(STRICT, SYS_socket, 40, 1, 0, EAFNOSUPPORT);  /* AF_VSOCK */
     REFUSED(STRICT, SYS_socket, 17, 3, 0, EAFNOSUPPORT);  /* AF_PACKET */
@@ -365,6 +311,22 @@ static void test_sockets(void **state)
     ALLOWED(STRICT, SYS_socketpair, 1, 0x80001, 0);
     REFUSED(STRICT, SYS_socketpair, 2, 1, 0, EAFNOSUPPORT);
     REFUSED(STRICT, SYS_socketpair, 30, 5, 0, EAFNOSUPPORT); /* AF_TIPC */
+    ALLOWED(STRICT, SYS_setsockopt, 3, 6, 3); /* TCP_CORK */
+    REFUSED(STRICT, SYS_setsockopt, 3, GARBAGE | 17, 1, EOPNOTSUPP); /* UDP_CORK */
+    ALLOWED(STRICT, SYS_sendmsg, 3, 0, 0x4040);
+    REFUSED(STRICT, SYS_sendmsg, 3, 0, GARBAGE | 0x8040, EOPNOTSUPP); /* MSG_MORE */
+}
+
+static void test_memory_and_watches(void **state)
+{
+    int error;
+    (void)state;
+
+    ALLOWED(STRICT, SYS_memfd_create, 0, 3, 0);
+    REFUSED(STRICT, SYS_memfd_create, 0, GARBAGE | 4, 0, EPERM); /* MFD_HUGETLB */
+    ALLOWED(STRICT, SYS_inotify_add_watch, 3, 0, 0xfce);
+    REFUSED(STRICT, SYS_inotify_add_watch, 3, 0, 0xfff, EPERM);
+    REFUSED(STRICT, SYS_inotify_add_watch, 3, 0, GARBAGE | 0x20, EPERM); /* IN_OPEN */
 }
 
 static void test_foreign_abis_die(void **state)
@@ -587,6 +549,7 @@ int main(void)
         cmocka_unit_test(test_tiers),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_sockets),
+        cmocka_unit_test(test_memory_and_watches),
         cmocka_unit_test(test_foreign_abis_die),
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_hash_is_stable),
