@@ -5,7 +5,7 @@ FUZZ_SECONDS ?= 10
 STRESS_SECONDS ?= 120
 export DESTDIR FUZZ_SECONDS SITUATIONS
 
-.PHONY: all run weak test escape lint asan fuzz bench compat stress install clean help
+.PHONY: all run weak test test-vm escape lint asan fuzz fault coverage bench compat stress install clean help
 
 all: ## build coto, coto-init and coto-policy in build/
 	@tools/install-deps build
@@ -25,6 +25,11 @@ test: ## build and run every test; ends with "N passed, N failed"
 	@tools/install-deps test
 	@$(MAKE) --no-print-directory all weak
 	@tests/run $(BUILD)
+
+test-vm: ## the suites on Debian's own kernel in QEMU: cgroup v2, AppArmor; ends with "N passed, N failed"
+	@tools/install-deps vm
+	@$(MAKE) --no-print-directory all weak
+	@tests/vm/run $(BUILD)
 
 escape: ## every attack in every situation (SITUATIONS="root user userns old"); writes docs/EVIDENCE.md
 	@tools/install-deps test
@@ -48,6 +53,16 @@ fuzz: ## build the fuzz targets and run each for FUZZ_SECONDS
 	@$(MAKE) --no-print-directory all
 	@tests/fuzz/run
 
+fault: ## every system call and allocation of a run fails in turn; the quick set is part of make test
+	@tools/install-deps test
+	@$(MAKE) --no-print-directory all weak
+	@COTO_FAULT_EVERY=1 TESTS=tests/fault tests/run $(BUILD) -s
+
+coverage: ## lines and branches the whole suite reaches; writes docs/COVERAGE.md
+	@tools/install-deps test
+	@$(MAKE) --no-print-directory weak
+	@tests/coverage/run
+
 bench: ## start-up time, memory and throughput against bwrap and no sandbox
 	@tools/install-deps test
 	@$(MAKE) --no-print-directory all
@@ -70,7 +85,7 @@ install: ## install below PREFIX (/usr/local), under DESTDIR when set
 	@meson install -C $(BUILD) --no-rebuild --quiet
 
 clean: ## remove everything that was built
-	rm -rf build build-asan build-lint build-fuzz build-weak
+	rm -rf build build-asan build-lint build-fuzz build-weak build-vm build-coverage
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16

@@ -38,9 +38,7 @@ static const char sockets[] = "\n"
                               "  network inet stream,\n"
                               "  network inet dgram,\n"
                               "  network inet6 stream,\n"
-                              "  network inet6 dgram,\n"
-                              "  network netlink raw,\n"
-                              "  network netlink dgram,\n";
+                              "  network inet6 dgram,\n";
 
 #define PROGRAMS "/{usr,bin,sbin,lib*}"
 #define SYSTEM "/{usr,bin,sbin,lib*,etc,proc,sys}"
