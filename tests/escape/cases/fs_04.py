@@ -1,4 +1,5 @@
 """FS-04: find in the mount table what is shared with the host, writable there, or badly guarded."""
+import os
 import subprocess
 
 from cli.helpers import Running, environment
@@ -18,6 +19,7 @@ end = time.monotonic() + 30
 while not os.path.exists("/shown/go") and time.monotonic() < end: time.sleep(0.005)
 print(first + "--\\n" + table() + "==")
 """
+OWN_USER = ["--user", "--map-current-user", "--keep-caps"]
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random", "/dev/pts")
 # Outside, mounts are shared, as on every host with systemd: what is mounted there reaches all who did not cut
 # themselves off. A line on stdin lets it go on.
@@ -56,7 +58,7 @@ def tables(box):
         shown = folder(here / "shown")
         folder(shown / "late")
         argv, env = box.command(TABLE, flags=["--mount", f"{shown}:/shown"])
-        unshare = ["unshare", "-m"] if box.situation == "root" else ["unshare", "-Urm"]
+        unshare = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-m", *OWN_USER]
         process = subprocess.Popen([*unshare, "sh", "-c", OUTSIDE, "-", *argv], stdin=subprocess.PIPE, bufsize=0,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    env=environment({**env, "ROOM": str(shown)}))

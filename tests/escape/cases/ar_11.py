@@ -1,0 +1,57 @@
+"""AR-11: a tree so deep that whoever walks or removes it runs out of stack, descriptors or name length."""
+import errno
+
+from cli.conftest import temporaries
+from escape.harness import escaped
+from escape.lib_artifacts import INTO_OUTPUT, LEVELS, collect, contents
+from escape.lib_files import room
+
+TITLE = "trees 10 000 levels deep"
+TRIED = "10 000 nested directories in output and workspace (1 000 under Landlock, where each costs its depth), then removal"
+WALLS = ["inodes", "mount_namespace"]
+
+DEEP = """
+def dig(levels, name):
+    top = os.open(".", os.O_RDONLY)
+    for n in range(levels):
+        os.mkdir(name)
+        os.chdir(name)
+        if n in (3, 20): open("seen", "w").write("x")
+    open("bottom", "w").write("x")
+    os.fchdir(top)
+dig(int(sys.argv[1]), "d")
+dig(200, "n" * 200)
+open("small", "w").write("x")
+os.chdir(".."); dig(500, "w")
+os.chmod("w", 0)
+"""
+
+
+def attack(box):
+    words = []
+    before = temporaries()
+    with room() as here:
+        for level, depth in zip(LEVELS, (1000, 10000)):
+            out = here / level[1]
+            result = collect(box, DEEP, out, [*level, "--timeout", "2m"], args=[depth], timeout=180)
+            assert result.verdict == "ok", result
+            names = contents(out)
+            assert "small" in names and "d/d/d/d/seen" in names, names
+            if max(map(len, names)) > 4096:
+                escaped("WRITE", "a name longer than PATH_MAX came out")
+            words.append(f"{len(names)} files")
+    left = temporaries() - before
+    if left & box.host.files():
+        escaped("WRITE", f"left behind: {left}")
+    return f"shallow files came back ({', '.join(words)}), the rest was counted; nothing left"
+
+
+def control(box):
+    """By name the bottom cannot even be reached."""
+    code = INTO_OUTPUT + DEEP.replace('os.chmod("w", 0)', "") + """
+try: os.stat("output/" + "/".join(["d"] * 2100))
+except OSError as reason: print(reason.errno)
+"""
+    result = box.python(code, flags=LEVELS[1], args=[2100])
+    assert result.text == str(errno.ENAMETOOLONG), result
+    return "by name: ENAMETOOLONG"
