@@ -2,6 +2,7 @@
 #include "api/api.h"
 
 #include "base/units.h"
+#include "kernel/apparmor.h"
 #include "report/json.h"
 
 #include <stdio.h>
@@ -9,11 +10,14 @@
 
 #define KEEP_BYTES (10 * COTO_MB)
 
-/* The common case has an interpreter waiting for it. */
+/* The common case has an interpreter waiting for it. An AppArmor profile comes with an
+ * execve, and that one makes none. */
 void api_plan_parked(struct coto_plan *plan)
 {
+    bool profiled = plan->apparmor && coto_apparmor_is_on();
+
     plan->parked = plan->language && strcmp(plan->language->name, "python") == 0 &&
-                   plan->stage_count == 1 && !plan->apparmor;
+                   plan->stage_count == 1 && !plan->caps && !profiled;
 }
 
 void api_run_plan(struct api_job *job, struct coto_run_in *in)

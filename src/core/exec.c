@@ -5,7 +5,9 @@
 #include "base/weak.h"
 #include "kernel/seccomp.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -75,17 +77,39 @@ static void add_paths(struct coto_session *s)
             coto_frame_add_text(out, COTO_TAG_WRITABLE, plan->mounts[i].target);
 }
 
+/* Each thread keeps the last filter it built: a service runs the same policy over and over. */
+static const struct coto_seccomp_program *filter_of(struct coto_session *s)
+{
+    static _Thread_local struct coto_seccomp_program *last;
+    static _Thread_local int tier;
+    static _Thread_local bool noexec;
+
+    if (last && tier == s->plan->seccomp_tier && noexec == s->plan->noexec)
+        return last;
+    if (!last)
+        last = malloc(sizeof *last);
+    tier = -1;
+    if (!last)
+        coto_err_set(&s->err, COTO_ERR_LIMIT, ENOMEM, "seccomp filter");
+    if (!last || coto_seccomp_build(s->plan->seccomp_tier, s->plan->noexec, last, &s->err)) {
+        coto_session_fail(s, &s->err);
+        return NULL;
+    }
+    tier = s->plan->seccomp_tier;
+    noexec = s->plan->noexec;
+    return last;
+}
+
 static int add_walls(struct coto_session *s)
 {
     struct coto_buf *out = &s->out;
-    static struct coto_seccomp_program program;
 
     if (s->sandbox->apply_seccomp) {
-        if (program.len == 0 || s->stage == 0)
-            if (coto_seccomp_build(s->plan->seccomp_tier, s->plan->noexec, &program, &s->err))
-                return coto_session_fail(s, &s->err);
-        coto_frame_add(out, COTO_TAG_SECCOMP, program.code, program.len * sizeof program.code[0]);
-        snprintf(s->result->filter_hash, sizeof s->result->filter_hash, "%s", program.hash);
+        const struct coto_seccomp_program *program = filter_of(s);
+        if (!program)
+            return -1;
+        coto_frame_add(out, COTO_TAG_SECCOMP, program->code, program->len * sizeof program->code[0]);
+        snprintf(s->result->filter_hash, sizeof s->result->filter_hash, "%s", program->hash);
         coto_frame_add_num(out, COTO_TAG_UID, s->plan->uid);
         coto_frame_add_num(out, COTO_TAG_GID, s->plan->gid);
         coto_frame_add_num(out, COTO_TAG_CAPS, s->plan->caps);

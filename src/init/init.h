@@ -72,6 +72,7 @@ void init_kill_all(const struct init *init);
 
 /* parked.c */
 void init_parked_hello(struct init *init);
+bool init_parked_wait(struct init *init); /* whether there is one */
 /* Gives the parked process this EXEC frame; theirs are its stdio, -1: init's own. It has told
  * what the kernel says about it when this returns its pid. */
 pid_t init_parked_start(struct init *init, const struct coto_frame *frame, const int theirs[3],

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define HELLO_MS 300
 #define ANSWER_MS 5000
 
 void init_parked_hello(struct init *init)
@@ -26,6 +27,16 @@ void init_parked_hello(struct init *init)
         init->parked_pid = hello.pid;
     else
         coto_own_close(&init->parked_fd); /* it is gone: programs are started the long way */
+}
+
+/* A program came before it: it was forked a moment ago. */
+bool init_parked_wait(struct init *init)
+{
+    struct pollfd pfd = {.fd = init->parked_fd, .events = POLLIN};
+
+    if (init->parked_fd >= 0 && !init->parked_pid && poll(&pfd, 1, HELLO_MS) == 1)
+        init_parked_hello(init);
+    return init->parked_pid > 0;
 }
 
 static int send_program(int fd, const struct coto_frame *frame, const int stdio[3])

@@ -119,7 +119,7 @@ static int start(struct init *init, const struct coto_frame *frame, const struct
     call = (struct child_call){.spec = spec, .fds = {-1, -1, -1}};
     if (spec->frames && make_pipes(proc->fd, call.fds, err))
         return -1;
-    if (spec->parked && init->parked_pid) {
+    if (spec->parked && init_parked_wait(init)) {
         proc->pid = init_parked_start(init, frame, call.fds, err);
         for (int i = 0; i < 3; i++)
             coto_own_close(&call.fds[i]);

@@ -22,18 +22,22 @@
 #define RETRY_US 5000000
 #define PYTHON "/usr/bin/python3"
 
+/* The forty or so that programs import most, without those that are heavy (asyncio alone
+ * would add half as much memory again to copy at each fork). */
 static const char modules[] =
-    "abc,argparse,array,ast,asyncio,base64,bisect,calendar,collections,contextlib,copy,csv,"
-    "dataclasses,datetime,decimal,difflib,enum,fractions,functools,hashlib,heapq,inspect,io,itertools,"
-    "json,logging,math,numbers,operator,os,pathlib,pickle,pprint,queue,random,re,shutil,statistics,"
-    "string,struct,subprocess,sys,tempfile,textwrap,threading,time,traceback,typing,unittest,"
-    "urllib.parse,uuid,zlib";
+    "abc,array,base64,bisect,calendar,collections,contextlib,copy,csv,dataclasses,datetime,decimal,"
+    "enum,fractions,functools,hashlib,heapq,io,itertools,json,keyword,logging,math,numbers,operator,"
+    "os,pathlib,random,re,shutil,statistics,string,struct,subprocess,sys,tempfile,textwrap,threading,"
+    "time,traceback,types,typing,urllib.parse,uuid,warnings,zlib";
 
 /* ---- its life ---- */
 
 static void run_python(const char *script, const char *library, int fd)
 {
-    static char *const envp[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", NULL};
+    /* What a sandbox of the default policy has, so that a copy has little to change. */
+    static char *const envp[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                                 "HOME=/workspace", "USER=sandbox", "LOGNAME=sandbox",
+                                 "SHELL=/bin/sh",   "LANG=C.UTF-8", "TMPDIR=/tmp", NULL};
     char number[16];
     char *argv[] = {PYTHON, (char *)script, (char *)library, number, (char *)modules, NULL};
     int in[2];
@@ -108,18 +112,39 @@ static void done(struct launcher *l, struct box *box)
     launcher_box_ready(l, box);
 }
 
+static int send_with_fds(int fd, const struct coto_template_fork *ask, const int *fds, int count)
+{
+    union {
+        struct cmsghdr head;
+        char space[CMSG_SPACE(COTO_TEMPLATE_FDS * sizeof(int))];
+    } control = {0};
+    struct iovec iov = {(void *)ask, sizeof *ask};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = &control,
+                         .msg_controllen = CMSG_SPACE((size_t)count * sizeof(int))};
+
+    control.head.cmsg_level = SOL_SOCKET;
+    control.head.cmsg_type = SCM_RIGHTS;
+    control.head.cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
+    memcpy(CMSG_DATA(&control.head), fds, (size_t)count * sizeof(int));
+    return sendmsg(fd, &msg, MSG_NOSIGNAL) < 0 ? -1 : 0;
+}
+
 static int send_fork(struct launcher *l, struct box *box)
 {
     int fds[COTO_TEMPLATE_FDS] = {box->sandbox->alive_fd, box->sandbox->parked_fd};
     int joins[8];
     bool born = false;
     int count = l->driver->open_join(box->sandbox, joins, &born);
+    struct coto_template_fork ask = {.what = born ? COTO_TEMPLATE_FORK_BORN : COTO_TEMPLATE_FORK,
+                                     .uid = box->plan.uid,
+                                     .gid = box->plan.gid};
 
     if (count < 0 || count > COTO_TEMPLATE_FDS - 2)
         return -1;
     memcpy(fds + 2, joins, (size_t)count * sizeof fds[0]);
-    int failed = coto_fd_send(l->template.fd, born ? COTO_TEMPLATE_FORK_BORN : COTO_TEMPLATE_FORK, fds,
-                              count + 2);
+    int failed = send_with_fds(l->template.fd, &ask, fds, count + 2);
     for (int i = 0; i < count; i++)
         close(joins[i]);
     return failed;

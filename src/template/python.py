@@ -5,10 +5,12 @@ python.py LIBRARY CONTROL_FD MODULE,MODULE,...: imports the modules, then waits.
 returns from serve() is a copy of this process inside a sandbox; go() brings it behind the
 walls, and it runs the program it was given as `python3 FILE` or `python3 -c CODE` would.
 """
+import atexit
 import ctypes
 import gc
 import os
 import sys
+import threading
 
 
 def import_all(names):
@@ -23,6 +25,7 @@ def warm_up():
     """What the first program would otherwise pay for."""
     exec(compile('x = [i for i in range(3)]\nprint(x, f"{x!r:>5}", end="")', '<warm>', 'exec'), {})
     sys.stdout.flush()
+    take_environment([f'{name}={value}' for name, value in os.environ.items()])
     open(__file__).close()
     sys.modules.get('random') and sys.modules['random'].random()
 
@@ -33,11 +36,14 @@ def texts(library, what):
 
 
 def take_environment(items):
-    os.environ.clear()
-    for item in items:
-        name, _, value = item.partition('=')
-        os.environ[name] = value
-    if hasattr(sys.modules.get('time'), 'tzset'):
+    """Most of it is what the template has already; each change costs."""
+    wanted = dict(item.split('=', 1) for item in items)
+    for name in [name for name in os.environ if name not in wanted]:
+        del os.environ[name]
+    for name, value in wanted.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value
+    if 'TZ' in wanted and 'time' in sys.modules:
         sys.modules['time'].tzset()
 
 
@@ -96,8 +102,6 @@ def run(source, name, main):
 
 def finish(code, main):
     """Everything an ordinary exit does, except taking the interpreter itself apart."""
-    import atexit
-    import threading
     try:
         threading._shutdown()
         atexit._run_exitfuncs()

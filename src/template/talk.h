@@ -2,7 +2,8 @@
  *
  * Launcher and template, on a SOCK_SEQPACKET socket:
  *   template  'r'            ready: all libraries are imported
- *   launcher  'f' + fds      fork into a sandbox: pidfd of its init, the parked process's end of the
+ *   launcher  struct coto_template_fork + fds
+ *                            fork into a sandbox: pidfd of its init, the parked process's end of the
  *                            channel to that init, then what to join its cgroup by
  *   template  'k' or 'e'+errno
  *
@@ -24,6 +25,12 @@ enum {
 };
 
 #define COTO_TEMPLATE_FDS 8
+
+struct coto_template_fork {
+    char what;
+    uint32_t uid, gid; /* inside, of the parked process */
+};
+
 #define COTO_PARKED_MAGIC 0x636f746f
 
 struct coto_parked_hello {

@@ -29,6 +29,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -55,6 +56,7 @@ const char *coto_template_text(int what, int index);
 static struct {
     int fds[COTO_TEMPLATE_FDS]; /* as they came: pidfd, channel, cgroup */
     int fd_count;
+    struct coto_template_fork ask;
     bool born;     /* fds[2] is a cgroup v2 directory, already used */
     int *tid;      /* where the C library keeps this thread's id */
     int error;     /* of A or A' */
@@ -145,12 +147,29 @@ static void call(const char *name)
         function();
 }
 
-static int receive(int fd, char *ret_what)
+static int receive(int fd)
 {
-    int count = coto_fd_receive(fd, ret_what, t.fds, COTO_TEMPLATE_FDS);
+    union {
+        struct cmsghdr head;
+        char space[CMSG_SPACE(sizeof t.fds)];
+    } control;
+    struct iovec iov = {&t.ask, sizeof t.ask};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+                         .msg_controllen = sizeof control.space};
+    ssize_t n;
 
-    t.fd_count = count > 0 ? count : 0;
-    return count;
+    do
+        n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    if (n != (ssize_t)sizeof t.ask)
+        return -1;
+    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+    t.fd_count = 0;
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+        t.fd_count = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        memcpy(t.fds, CMSG_DATA(c), (size_t)t.fd_count * sizeof(int));
+    }
+    return 0;
 }
 
 static void close_received(void)
@@ -178,9 +197,9 @@ int coto_template_serve(int control_fd)
         t.tid = NULL;
     if (send(control_fd, &what, 1, MSG_NOSIGNAL) != 1)
         return -1;
-    while (receive(control_fd, &what) >= 0) {
-        t.born = what == COTO_TEMPLATE_FORK_BORN;
-        t.error = t.fd_count < 2 || (what != COTO_TEMPLATE_FORK && !t.born) ? EINVAL : 0;
+    while (receive(control_fd) == 0) {
+        t.born = t.ask.what == COTO_TEMPLATE_FORK_BORN;
+        t.error = t.fd_count < 2 || (t.ask.what != COTO_TEMPLATE_FORK && !t.born) ? EINVAL : 0;
         if (!t.error) {
             call("PyOS_BeforeFork");
             if (fork_inside())
@@ -194,6 +213,16 @@ int coto_template_serve(int control_fd)
 }
 
 /* ---- the parked copy ---- */
+
+/* Without any privilege from here on, and within reach of the sandbox's init. */
+static int drop_privilege(void)
+{
+    if (setgroups(0, NULL) && errno != EPERM)
+        return -1;
+    if (setresgid(t.ask.gid, t.ask.gid, t.ask.gid) || setresuid(t.ask.uid, t.ask.uid, t.ask.uid))
+        return -1;
+    return coto_caps_limit(0, NULL) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
 
 static int park(int channel_fd, struct coto_buf *buf, int stdio[3])
 {
@@ -232,6 +261,7 @@ static int take_program(const struct coto_buf *buf, unsigned *ret_proc, struct c
         return coto_err_set(err, COTO_ERR_INTERNAL, 0, "template: no EXEC frame");
     *ret_proc = frame.proc;
     spec.own_dev = true;
+    spec.labels_fd = -1;
     return init_spec_parse(&frame, &spec, err);
 }
 
@@ -258,7 +288,7 @@ int coto_template_go(void)
     call("PyOS_AfterFork_Child");
     t.fds[1] = -1;
     close_received();
-    if (park(channel, &buf, stdio))
+    if (drop_privilege() || park(channel, &buf, stdio))
         return -1;
     int failed = take_program(&buf, &proc, &err) || use_stdio(stdio, &err) ||
                  init_walls_raise(&spec, &report, &err);
