@@ -100,11 +100,9 @@ enum {
     TYPE_FLAGS = 04000 | 02000000, /* SOCK_NONBLOCK, SOCK_CLOEXEC */
     FAMILY_UNIX = 1,
     FAMILY_INET = 2,
-    FAMILY_INET6 = 10,
-    FAMILY_NETLINK = 16,
+    FAMILY_INET6 = 10, /* no netlink: a cgroup does not count what its sockets hold */
     TYPE_STREAM = 1,
     TYPE_DGRAM = 2,
-    TYPE_RAW = 3,
     TYPE_SEQPACKET = 5,
     PROTO_TCP = 6,
     PROTO_UDP = 17,
@@ -113,6 +111,11 @@ enum {
     MODE_FIFO = 0010000,
     MODE_SOCKET = 0140000,
     RESET_ON_FORK = 0x40000000,
+    SEND_MORE = 0x8000,   /* MSG_MORE; like UDP_CORK it keeps datagrams no cgroup counts */
+    READ_NOWAIT = 8,      /* RWF_NOWAIT tells what others have read from a shared file */
+    WATCH_READS = 0x31,   /* IN_ACCESS, IN_OPEN, IN_CLOSE_NOWRITE: /usr is the host's own */
+    MAP_HUGE = 0x40000,   /* the host's reserve of huge pages is in no memory limit */
+    MEMFD_HUGE = 4,
 };
 
 /* ---- what the table says ------------------------------------------------ */
@@ -171,8 +174,6 @@ static bool socket_holds(uint64_t family, uint64_t type, uint64_t protocol)
     case FAMILY_INET6:
         return (type == TYPE_STREAM || type == TYPE_DGRAM) &&
                (protocol == 0 || protocol == PROTO_TCP || protocol == PROTO_UDP);
-    case FAMILY_NETLINK: /* protocol 0 is NETLINK_ROUTE */
-        return (type == TYPE_RAW || type == TYPE_DGRAM) && protocol == 0;
     default:
         return false;
     }
@@ -247,6 +248,20 @@ static bool holds(enum check_id check, const uint64_t args[6])
         return socket_holds(args[0], type, args[2]);
     case CHECK_SOCKETPAIR:
         return args[0] == FAMILY_UNIX && unix_holds(type, args[2]);
+    case CHECK_SOCKOPT:
+        return (uint32_t)args[1] != PROTO_UDP;
+    case CHECK_SENDTO:
+        return !(args[3] & SEND_MORE);
+    case CHECK_SENDMSG:
+        return !(args[2] & SEND_MORE);
+    case CHECK_NOWAIT:
+        return !(args[5] & READ_NOWAIT);
+    case CHECK_WATCH:
+        return !(args[2] & WATCH_READS);
+    case CHECK_MMAP:
+        return !(args[3] & MAP_HUGE);
+    case CHECK_MEMFD:
+        return !(args[1] & MEMFD_HUGE);
     case CHECK_NONE:
     case CHECK_COUNT:
         break;
@@ -331,11 +346,15 @@ static const struct check checks[CHECK_COUNT] = {
                       {UNIX_CLAUSE,
                        {{0, VALUES(FAMILY_INET, FAMILY_INET6)},
                         {1, TYPES(TYPE_STREAM, TYPE_DGRAM)},
-                        {2, VALUES(0, PROTO_TCP, PROTO_UDP)}},
-                       {{0, VALUES(FAMILY_NETLINK)},
-                        {1, TYPES(TYPE_RAW, TYPE_DGRAM)},
-                        {2, VALUES(0)}}}},
+                        {2, VALUES(0, PROTO_TCP, PROTO_UDP)}}}},
     [CHECK_SOCKETPAIR] = {ALLOW, {UNIX_CLAUSE}},
+    [CHECK_SOCKOPT] = {DENY_VALUES, {{{1, VALUES(PROTO_UDP)}}}},
+    [CHECK_SENDTO] = {DENY_BITS, {{{3, 0, SEND_MORE, {0}}}}},
+    [CHECK_SENDMSG] = {DENY_BITS, {{{2, 0, SEND_MORE, {0}}}}},
+    [CHECK_NOWAIT] = {DENY_BITS, {{{5, 0, READ_NOWAIT, {0}}}}},
+    [CHECK_WATCH] = {DENY_BITS, {{{2, 0, WATCH_READS, {0}}}}},
+    [CHECK_MMAP] = {DENY_BITS, {{{3, 0, MAP_HUGE, {0}}}}},
+    [CHECK_MEMFD] = {DENY_BITS, {{{1, 0, MEMFD_HUGE, {0}}}}},
 };
 
 #define REACH 250      /* of the 255 a conditional jump has: room for two stepping stones */

@@ -111,7 +111,7 @@
     X(pwrite64, STRICT, ENOSYS, NONE) \
     X(preadv, STRICT, ENOSYS, NONE) \
     X(pwritev, STRICT, ENOSYS, NONE) \
-    X(preadv2, DEFAULT, ENOSYS, NONE) \
+    X(preadv2, DEFAULT, ENOSYS, NOWAIT) \
     X(pwritev2, DEFAULT, ENOSYS, NONE) \
     X(openat, STRICT, ENOSYS, NONE) \
     X(openat2, DEFAULT, ENOSYS, NONE) \
@@ -164,9 +164,9 @@
     X(tee, DEFAULT, ENOSYS, NONE) \
     X(copy_file_range, STRICT, ENOSYS, NONE) \
     X(pipe2, STRICT, ENOSYS, NONE) \
-    X(memfd_create, STRICT, ENOSYS, NONE) \
+    X(memfd_create, STRICT, ENOSYS, MEMFD) \
     X(inotify_init1, STRICT, ENOSYS, NONE) \
-    X(inotify_add_watch, STRICT, ENOSYS, NONE) \
+    X(inotify_add_watch, STRICT, ENOSYS, WATCH) \
     X(inotify_rm_watch, STRICT, ENOSYS, NONE) \
     /* A guest must not flush the whole host (SC-16). */ \
     X(sync, NEVER, 0, NONE) \
@@ -203,7 +203,7 @@
 
 #define COTO_SYSCALLS_MEMORY(X) \
     X(brk, STRICT, ENOSYS, NONE) \
-    X(mmap, STRICT, ENOSYS, NONE) \
+    X(mmap, STRICT, ENOSYS, MMAP) \
     X(mprotect, STRICT, ENOSYS, NONE) \
     X(munmap, STRICT, ENOSYS, NONE) \
     X(mremap, STRICT, ENOSYS, NONE) \
@@ -374,12 +374,12 @@
     X(getsockname, STRICT, ENOSYS, NONE) \
     X(getpeername, STRICT, ENOSYS, NONE) \
     X(getsockopt, STRICT, ENOSYS, NONE) \
-    X(setsockopt, STRICT, ENOSYS, NONE) \
-    X(sendto, STRICT, ENOSYS, NONE) \
+    X(setsockopt, STRICT, ENOSYS, SOCKOPT) \
+    X(sendto, STRICT, ENOSYS, SENDTO) \
     X(recvfrom, STRICT, ENOSYS, NONE) \
-    X(sendmsg, STRICT, ENOSYS, NONE) \
+    X(sendmsg, STRICT, ENOSYS, SENDMSG) \
     X(recvmsg, STRICT, ENOSYS, NONE) \
-    X(sendmmsg, DEFAULT, ENOSYS, NONE) \
+    X(sendmmsg, DEFAULT, ENOSYS, SENDTO) \
     X(recvmmsg, DEFAULT, ENOSYS, NONE) \
     X(epoll_create1, STRICT, ENOSYS, NONE) \
     X(epoll_ctl, STRICT, ENOSYS, NONE) \
@@ -542,6 +542,13 @@
     X(SCHED, EPERM, "policy is SCHED_OTHER, SCHED_BATCH or SCHED_IDLE") \
     X(PERF, EPERM, "pid is 0, the caller itself") \
     X(NOT_INIT, EPERM, "pid is not 1, coto-init") \
-    X(SOCKET, EAFNOSUPPORT, "UNIX stream, dgram, seqpacket; INET and INET6 stream, dgram with protocol 0, TCP, UDP; NETLINK_ROUTE") \
-    X(SOCKETPAIR, EAFNOSUPPORT, "UNIX stream, dgram or seqpacket, protocol 0")
+    X(SOCKET, EAFNOSUPPORT, "UNIX stream, dgram, seqpacket; INET and INET6 stream, dgram with protocol 0, TCP, UDP") \
+    X(SOCKETPAIR, EAFNOSUPPORT, "UNIX stream, dgram or seqpacket, protocol 0") \
+    X(SOCKOPT, EOPNOTSUPP, "level is not IPPROTO_UDP") \
+    X(SENDTO, EOPNOTSUPP, "flags hold no MSG_MORE") \
+    X(SENDMSG, EOPNOTSUPP, "flags hold no MSG_MORE") \
+    X(NOWAIT, EOPNOTSUPP, "flags hold no RWF_NOWAIT") \
+    X(WATCH, EPERM, "mask holds no IN_ACCESS, IN_OPEN, IN_CLOSE_NOWRITE") \
+    X(MMAP, EPERM, "flags hold no MAP_HUGETLB") \
+    X(MEMFD, EPERM, "flags hold no MFD_HUGETLB")
 /* clang-format on */
