@@ -19,76 +19,14 @@
 
 #include <cmocka.h>
 
+#define BPF_BROKEN(...) fail_msg(__VA_ARGS__)
+#include "bpf.h"
+
 #define ARCH AUDIT_ARCH_X86_64
 #define GARBAGE 0x12300000000ULL
 #define SIGNED 0xffffffff00000000ULL
 
 static const char *const tier_names[] = {"strict", "default", "debug"};
-
-/* ---- an interpreter of classic BPF that remembers where it has been ------ */
-
-struct machine {
-    struct coto_seccomp_program program;
-    bool noexec;
-    unsigned char ran[COTO_SECCOMP_MAX];
-    unsigned char taken[COTO_SECCOMP_MAX]; /* bit 0: jump not taken, bit 1: taken */
-    int jumps;                             /* conditional, in the last run */
-};
-
-static uint32_t load_word(const struct seccomp_data *data, uint32_t offset)
-{
-    uint32_t word;
-
-    assert_true(offset % 4 == 0 && offset + 4 <= sizeof *data);
-    memcpy(&word, (const char *)data + offset, sizeof word);
-    return word;
-}
-
-static bool test_jump(const struct sock_filter *in, uint32_t a)
-{
-    switch (BPF_OP(in->code)) {
-    case BPF_JEQ:
-        return a == in->k;
-    case BPF_JGE:
-        return a >= in->k;
-    case BPF_JGT:
-        return a > in->k;
-    case BPF_JSET:
-        return a & in->k;
-    default:
-        fail_msg("unknown jump 0x%x", in->code);
-        return false;
-    }
-}
-
-static uint32_t run(struct machine *m, const struct seccomp_data *data)
-{
-    uint32_t a = 0;
-
-    m->jumps = 0;
-    for (unsigned pc = 0; pc < m->program.len; pc++) {
-        const struct sock_filter *in = &m->program.code[pc];
-        m->ran[pc] = 1;
-        if (in->code == (BPF_LD | BPF_W | BPF_ABS)) {
-            a = load_word(data, in->k);
-        } else if (in->code == (BPF_ALU | BPF_AND | BPF_K)) {
-            a &= in->k;
-        } else if (in->code == (BPF_RET | BPF_K)) {
-            return in->k;
-        } else if (in->code == (BPF_JMP | BPF_JA)) {
-            pc += in->k;
-        } else if (BPF_CLASS(in->code) == BPF_JMP) {
-            bool yes = test_jump(in, a);
-            m->taken[pc] |= yes ? 2 : 1;
-            m->jumps++;
-            pc += yes ? in->jt : in->jf;
-        } else {
-            fail_msg("unknown instruction 0x%x", in->code);
-        }
-    }
-    fail_msg("ran off the end");
-    return 0;
-}
 
 static uint32_t expected(const struct machine *m, int tier, const struct seccomp_data *data)
 {
