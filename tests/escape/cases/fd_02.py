@@ -35,6 +35,15 @@ while True:
     except BlockingIOError: pass
 """
 
+# The supervisor's pipes travel in sockets that hold each other: no end of file.
+CYCLE = """
+import array, os, socket
+a, b = socket.socketpair()
+for one in (a, b):
+    one.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [1, 2, a.fileno(), b.fileno()]))])
+os._exit(3)
+"""
+
 
 def logged(box, **more):
     """What the program told, and what stands in the two logs afterwards."""
@@ -62,6 +71,9 @@ def attack(box):
     done = box.plain(THIEF, flags=['--timeout', '500ms'], timeout=30)
     if done.status != 124 or done.seconds > 10:
         escaped('CRASH', f'output taken back: {done}')
+    done = box.python(CYCLE)
+    if done.code != 3 or done.seconds > 10:
+        escaped('CRASH', f'stdio in a cycle of sockets: {done}')
     names = box.sh('echo out > /dev/stdout; echo err > /dev/stderr; cat /dev/stdin', stdin=b'in')
     assert (names.out, names.err) == (b'out\nin', b'err\n'), names
     return 'pipes: no seek, no truncation of what was before; taking output back stalls nobody'

@@ -38,7 +38,7 @@ STOPPING = {19, 20, 21, 22}
 
 
 def ended(box, *args):
-    done = box.run([box.c(END), *args])
+    done = box.run([box.c(END), *args], flags=['--cpu-time', '20s'])
     return done.verdict, done.code, done.signal, done.status
 
 
@@ -67,4 +67,6 @@ def control(box):
     """A bare exit status cannot tell these apart; the result does."""
     own, killed = ended(box, 'exit', 137), ended(box, 'signal', 9)
     assert own[3] == killed[3] == 137 and own[:3] != killed[:3], (own, killed)
-    return 'exit 137 and SIGKILL have one status and two results'
+    spent = box.sh('while :; do :; done', flags=['--cpu-time', '1s'])
+    assert (spent.verdict, spent.json['limit']) == ('timeout', 'cpu-time'), spent
+    return 'exit 137 and SIGKILL have one status and two results; CPU time that is used up is no plain SIGXCPU'
