@@ -1,4 +1,4 @@
-"""Harm to the host, judged from outside: what a neighbour feels, what the kernel says, what changed."""
+"""Harm to the host, judged from outside: what a neighbour feels, the kernel says, and changed."""
 import os
 import pathlib
 import re
@@ -163,6 +163,7 @@ class Watch:
         return harm
 
     def told(self):
-        return (f"a neighbour's process and file took {self.quiet * 1000:.1f} ms before, "
-                f"{self.neighbour.median() * 1000:.1f} ms during, {max(self.neighbour.seconds) * 1000:.1f} ms "
-                f"at worst; kernel log {'read' if self.log.readable else 'not readable'}")
+        before, during, worst = (f"{seconds * 1000:.1f} ms" for seconds in (
+            self.quiet, self.neighbour.median(), max(self.neighbour.seconds)))
+        return (f"a neighbour's process and file took {before} before, {during} during, {worst} at worst; "
+                f"kernel log {'read' if self.log.readable else 'not readable'}")

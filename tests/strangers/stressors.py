@@ -1,4 +1,4 @@
-"""stress-ng and trinity (Debian), which try to wear a machine out, in a sandbox of half the machine.
+"""stress-ng and trinity (Debian) try to wear a machine out, in a sandbox of half the machine.
 
 Neither is ever started outside a sandbox.
 """
@@ -47,9 +47,10 @@ def trinity(seconds, calls):
 
     perf descriptors: it asks for them until it gets one. Sockets: it crashes without any.
     """
-    script = (f"mkdir victim && cp /etc/passwd victim && exec trinity -q -l off -a64 -V victim -C 4 -N {calls} "
-              "--stats --disable-fds=perf --disable-fds=drm --disable-fds=sockets")
-    return run_json(*LIMITS, "--timeout", f"{seconds}s", "--", "sh", "-c", script, timeout=seconds + 60)
+    script = ("mkdir victim && cp /etc/passwd victim && exec trinity -q -l off -a64 -V victim -C 4 "
+              f"-N {calls} --stats --disable-fds=perf --disable-fds=drm --disable-fds=sockets")
+    return run_json(*LIMITS, "--timeout", f"{seconds}s", "--", "sh", "-c", script,
+                    timeout=seconds + 60)
 
 
 def calls_done(text):
