@@ -1,7 +1,7 @@
 # A short front for meson. `make help` lists what it can do.
 BUILD ?= build
 PREFIX ?= /usr/local
-FUZZ_SECONDS ?= 10
+FUZZ_SECONDS ?= $(if $(CI),60,10)
 STRESS_SECONDS ?= 120
 export DESTDIR FUZZ_SECONDS SITUATIONS
 

@@ -1,10 +1,10 @@
 /* inject: runs a command and lets one system call of one of its processes fail.
  *
- *   inject TELL GO SIGNAL list -- COMMAND...       tells every call of every process
- *   inject TELL GO SIGNAL fail ROLE NUMBER N ERRNO -- COMMAND...
- *                                                  fails the N-th call NUMBER of ROLE
+ *   inject TELL GO SECONDS SIGNAL list -- COMMAND...    tells every call of every process
+ *   inject TELL GO SECONDS SIGNAL fail ROLE NUMBER N ERRNO -- COMMAND...
+ *                                                       fails the N-th call NUMBER of ROLE
  *
- * A SIGNAL that is not 0 is sent to the command when the program is about to start.
+ * What runs after SECONDS is told as hanging and ended. A SIGNAL that is not 0 is sent to the command when the program is about to start.
  *
  * Roles: coto, guard (any other process beside it), init, thread (of init), child (from
  * init's clone to the program's execve). The program itself is let go when it starts.
@@ -35,9 +35,6 @@
 #include <unistd.h>
 
 #define MAX_TASKS 256
-#ifndef HANG_SECONDS
-#define HANG_SECONDS 40 /* others may stop us for a while */
-#endif
 #define OPTIONS                                                                                    \
     (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |      \
      PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL)
@@ -54,7 +51,7 @@ struct task {
 static struct {
     enum role role;
     long number, nth;
-    int error, signal;
+    int error, signal, seconds;
     bool list, fired;
 } plan;
 
@@ -317,7 +314,7 @@ static void on_alarm(int signo)
 static void watch(void)
 {
     struct sigaction action = {.sa_handler = on_alarm};
-    struct itimerval every = {{HANG_SECONDS, 0}, {HANG_SECONDS, 0}};
+    struct itimerval every = {{plan.seconds, 0}, {plan.seconds, 0}};
     int status;
 
     sigaction(SIGALRM, &action, NULL);
@@ -372,29 +369,30 @@ static void start(char **argv)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: inject TELL GO SIGNAL list|fail ROLE NUMBER N ERRNO -- COMMAND...\n");
+    fprintf(stderr, "usage: inject TELL GO SECONDS SIGNAL list|fail ROLE NUMBER N ERRNO -- COMMAND...\n");
     return 64;
 }
 
 int main(int argc, char **argv)
 {
-    int at = 5;
+    int at = 6;
 
-    if (argc < 7)
+    if (argc < 8)
         return usage();
     report_fd = atoi(argv[1]);
     go_fd = atoi(argv[2]);
-    plan.signal = atoi(argv[3]);
-    plan.list = strcmp(argv[4], "list") == 0;
+    plan.seconds = atoi(argv[3]);
+    plan.signal = atoi(argv[4]);
+    plan.list = strcmp(argv[5], "list") == 0;
     if (!plan.list) {
-        if (argc < 11)
+        if (argc < 12)
             return usage();
-        while (plan.role < ROLES && strcmp(role_name[plan.role], argv[5]))
+        while (plan.role < ROLES && strcmp(role_name[plan.role], argv[6]))
             plan.role++;
-        plan.number = atol(argv[6]);
-        plan.nth = atol(argv[7]);
-        plan.error = atoi(argv[8]);
-        at = 9;
+        plan.number = atol(argv[7]);
+        plan.nth = atol(argv[8]);
+        plan.error = atoi(argv[9]);
+        at = 10;
     }
     if (plan.role == ROLES || strcmp(argv[at], "--") || !argv[at + 1])
         return usage();

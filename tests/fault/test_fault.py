@@ -3,14 +3,15 @@
 Quick in `make test`: of each scenario every COTO_FAULT_EVERY-th fault. `make fault` tries all.
 """
 import os
-import subprocess
+import pathlib
 import time
 
 import pytest
 
-from cli.helpers import COTO, ROOT, environment, run as coto_run
+from cli.helpers import SOURCE, run as coto_run
 from . import faults
 
+WEAK = pathlib.Path(os.environ.get("COTO_TEST_WEAK_BIN") or SOURCE / "build-weak").resolve()
 EVERY = int(os.environ.get("COTO_FAULT_EVERY", "40"))
 STALE_SECONDS = 12 # coto leaves cgroups alone that are younger, see coto_cgroup_sweep
 
@@ -59,3 +60,48 @@ def swept(left):
     time.sleep(STALE_SECONDS)
     assert coto_run("--", "true").status == 0
     return [line for line in left if os.path.exists(line.rsplit("left ", 1)[1])]
+
+
+def number_of(name):
+    return next(number for number, known in faults.NAMES.items() if known == name)
+
+
+def test_a_failure_is_told_in_words(room):
+    fault = ("init", number_of("pivot_root"), 1, "EPERM")
+    run = faults.inject(faults.SCENARIOS["plain"], room, *fault)
+    assert run.fired == fault[:2] and run.facts is None
+    assert run.status in faults.STATUSES and "not permitted" in run.result["error"]["message"], run.out
+
+
+# ---- controls: each judgement is seen to find what it is there for ----
+
+@pytest.mark.parametrize("wall", ["seccomp", "landlock", "capabilities", "rlimits", "net_namespace",
+                                  "root_read_only", "proc_masks", "env"])
+def test_a_missing_wall_is_found(wall, room):
+    plain = faults.SCENARIOS["plain"]
+    weak = faults.Scenario(*plain.words, text=plain.text, bin=WEAK, env={"COTO_TEST_WITHOUT": wall})
+    found = list(faults.faults_in(faults.inject(weak, room), weak, baseline_of(plain, room)))
+    assert found, f"a sandbox without {wall} was judged as good as one with it"
+
+
+class Command(faults.Scenario):
+    """Something that is not coto, to see what the injector says about it."""
+
+    def command(self, room):
+        return list(self.words)
+
+
+@pytest.mark.parametrize("script, word", [
+    ("kill -SEGV $$", "crashed"), ("sleep 60", "hung"), ("sleep 60 & exit 0", "survivors"),
+    ("exit 0", "clear error"), ("echo some output; exit 71", "no result")])
+def test_a_bad_end_is_found(script, word, room):
+    scenario = Command("/bin/sh", "-c", script)
+    run = faults.inject(scenario, room, seconds=1)
+    found = list(faults.faults_in(run, scenario, run))
+    assert any(word in line for line in found), found
+
+
+def test_a_leftover_file_is_found(room):
+    scenario = Command("/bin/sh", "-c", f"touch {room}/new; mkdir {room}/report/.half")
+    assert sorted(faults.left_behind(faults.inject(scenario, room), room)) == \
+        sorted(["new", f"{room}/report/.half"])
