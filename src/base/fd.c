@@ -229,13 +229,25 @@ int coto_path_make_parents(int dirfd, const char *path, unsigned mode)
     }
 }
 
+int coto_path_chmod(int dirfd, const char *name, unsigned mode)
+{
+    coto_auto_fd fd = coto_path_open_beneath(dirfd, name, O_PATH | O_NOFOLLOW, 0);
+    char path[32];
+
+    if (fd < 0)
+        return -1;
+    /* fchmod refuses a handle on a name; of a link this is the link itself, which has no mode. */
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return fchmodat(AT_FDCWD, path, mode, 0);
+}
+
 /* Moves a non-empty directory into `top` under a name nobody has taken. Moving
  * one changes its "..", which needs write permission on the directory itself. */
 static int move_up(int top, int dirfd, const char *entry, unsigned *serial)
 {
     char name[32];
 
-    if (fchmodat(dirfd, entry, 0700, 0))
+    if (coto_path_chmod(dirfd, entry, 0700))
         return -1;
     do {
         snprintf(name, sizeof name, ".coto-rm-%08x", (*serial)++);
@@ -292,7 +304,7 @@ static int sweep(int top, unsigned *serial, int *ret_more)
             continue;
         if (unlinkat(top, entry->d_name, 0) == 0 || unlinkat(top, entry->d_name, AT_REMOVEDIR) == 0)
             continue;
-        if (fchmodat(top, entry->d_name, 0700, 0))
+        if (coto_path_chmod(top, entry->d_name, 0700))
             failed = 1;
         coto_auto_fd sub =
             coto_path_open_beneath(top, entry->d_name, O_RDONLY | O_DIRECTORY, 0);

@@ -28,6 +28,8 @@ int coto_fd_receive(int socket, char *ret_byte, int *fds, int max);
 int coto_path_open_beneath(int dirfd, const char *path, int flags, unsigned mode);
 /* Makes all parent directories of path below dirfd, never through a link. */
 int coto_path_make_parents(int dirfd, const char *path, unsigned mode);
+/* Changes the mode of one name in dirfd, never of what a link there points to. */
+int coto_path_chmod(int dirfd, const char *name, unsigned mode);
 /* Removes everything below dirfd/name and name itself, iteratively by
  * descriptor, never following links, whatever the depth. 0 or -1 with errno. */
 int coto_path_remove_tree(int dirfd, const char *name);

@@ -164,7 +164,7 @@ static void collect_file(struct collect *c, int dirfd, const char *name, const s
         return;
     }
     if (!(st->st_mode & 0400)) /* unreadable by its own owner: neutral mode, else skipped */
-        (void)!fchmodat(dirfd, name, 0600, 0);
+        (void)!coto_path_chmod(dirfd, name, 0600);
     coto_auto_fd fd = coto_path_open_beneath(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
     struct stat now;
     if (fd < 0 || fstat(fd, &now) || !S_ISREG(now.st_mode)) {
@@ -202,7 +202,7 @@ static void collect_entry(struct collect *c, int dirfd, const char *name, int de
         collect_file(c, dirfd, name, &st);
     } else if (S_ISDIR(st.st_mode) && depth < COLLECT_DEPTH) {
         if ((st.st_mode & 0700) != 0700)
-            (void)!fchmodat(dirfd, name, 0700, 0); /* if not, it counts as skipped below */
+            (void)!coto_path_chmod(dirfd, name, 0700); /* if not, it counts as skipped below */
         coto_auto_fd sub = coto_path_open_beneath(dirfd, name, O_RDONLY | O_DIRECTORY, 0);
         if (sub < 0)
             c->skipped++;

@@ -174,6 +174,27 @@ static void remove_tree_follows_no_link(void **state)
     assert_int_equal(fstatat(room->fd, "keep/file", &st, 0), 0);
 }
 
+static void chmod_follows_no_link(void **state)
+{
+    struct room *room = *state;
+    struct stat st;
+
+    put(room->fd, "file", "x");
+    assert_int_equal(fchmodat(room->fd, "file", 0400, 0), 0);
+    assert_int_equal(symlinkat("file", room->fd, "link"), 0);
+    assert_int_equal(symlinkat("/", room->fd, "root"), 0);
+    coto_path_chmod(room->fd, "link", 0777);
+    coto_path_chmod(room->fd, "root", 0777);
+    assert_int_equal(coto_path_chmod(room->fd, "root/tmp", 0777), -1);
+    assert_int_equal(coto_path_chmod(room->fd, "..", 0777), -1);
+    assert_int_equal(coto_path_chmod(room->fd, "none", 0777), -1);
+    assert_int_equal(fstatat(room->fd, "file", &st, 0), 0);
+    assert_int_equal(st.st_mode & 07777, 0400);
+    assert_int_equal(coto_path_chmod(room->fd, "file", 0600), 0);
+    assert_int_equal(fstatat(room->fd, "file", &st, 0), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+}
+
 /* Wide, with locked directories as a hostile program leaves them. */
 static void remove_tree_of_locked_directories(void **state)
 {
@@ -225,6 +246,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(parents_are_made_but_never_through_a_link, enter, leave),
         cmocka_unit_test_setup_teardown(remove_tree_of_3000_levels, enter, leave),
         cmocka_unit_test_setup_teardown(remove_tree_follows_no_link, enter, leave),
+        cmocka_unit_test_setup_teardown(chmod_follows_no_link, enter, leave),
         cmocka_unit_test_setup_teardown(remove_tree_of_locked_directories, enter, leave),
         cmocka_unit_test_setup_teardown(remove_tree_with_its_own_names_taken, enter, leave),
     };
