@@ -1,11 +1,13 @@
 /* coto serve: the service. */
 #include "api/api.h"
+#include "daemon/confine.h"
 
 #include "base/fd.h"
 #include "policy/helper.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +27,7 @@ struct daemon {
     pid_t launcher;
     int signal_fd;
     char token[COTO_API_TOKEN];
+    struct coto_confined confined;
     char socket[COTO_HTTP_ADDRESS], address[COTO_HTTP_ADDRESS];
 };
 
@@ -189,6 +192,20 @@ static int warm(struct daemon *d, const struct coto_api_config *config, struct c
     return failed ? -1 : 0;
 }
 
+/* A user of its own where the administrator made one. */
+static int confine(struct daemon *d, struct coto_err *err)
+{
+    const struct passwd *user = getpwnam("coto");
+    static const char *const writable[] = {NULL};
+
+    if (coto_confine(user ? user->pw_uid : 65534, user ? user->pw_gid : 65534, writable, &d->confined,
+                     err))
+        return coto_err_wrap(err, "confine the front");
+    fprintf(stderr, "coto serve: front runs as uid %u behind seccomp and Landlock ABI %d\n",
+            d->confined.uid, d->confined.landlock_abi);
+    return 0;
+}
+
 static int serve(struct daemon *d, int port, struct coto_err *err)
 {
     const struct coto_api_config config = {.profile = "default",
@@ -206,7 +223,7 @@ static int serve(struct daemon *d, int port, struct coto_err *err)
         warm(d, &config, err) || coto_api_new(&config, d->loop, d->control_fd, &d->api, err))
         return -1;
     const struct coto_http_config http = {.loop = d->loop, .handler = coto_api_handle, .arg = d->api};
-    if (coto_http_new(&http, &d->http, err) || listen_locally(d, port, err))
+    if (coto_http_new(&http, &d->http, err) || listen_locally(d, port, err) || confine(d, err))
         return -1;
     return coto_loop_run(d->loop, err);
 }

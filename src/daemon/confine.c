@@ -1,0 +1,78 @@
+#include "daemon/confine.h"
+
+#include "kernel/caps.h"
+#include "kernel/landlock.h"
+#include "kernel/seccomp.h"
+#include "schema/options.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int become(unsigned uid, unsigned gid, struct coto_err *err)
+{
+    if (getuid() != 0)
+        return 0;
+    if (setgroups(0, NULL) || setresgid(gid, gid, gid) || setresuid(uid, uid, uid))
+        return coto_err_set(err, COTO_ERR_WALL, errno, "become uid %u", uid);
+    if (setuid(0) == 0 || getuid() == 0)
+        return coto_err_set(err, COTO_ERR_WALL, 0, "root could not be given up");
+    return 0;
+}
+
+static int drop_capabilities(struct coto_err *err)
+{
+    struct coto_caps caps;
+
+    if (coto_caps_keep(0, err) || coto_caps_read(&caps, err))
+        return -1;
+    if (caps.effective | caps.permitted | caps.inheritable | caps.ambient)
+        return coto_err_set(err, COTO_ERR_WALL, 0, "capabilities could not be given up");
+    return 0;
+}
+
+static int filter_calls(struct coto_confined *confined, struct coto_err *err)
+{
+    struct coto_seccomp_program *program = malloc(sizeof *program);
+    int failed = !program ? coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "seccomp filter")
+                          : coto_seccomp_build(COTO_SECCOMP_DEFAULT, false, program, err);
+
+    if (!failed) {
+        struct sock_fprog prog = {.len = (unsigned short)program->len,
+                                  .filter = (struct sock_filter *)program->code};
+        if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog))
+            failed = coto_err_set(err, COTO_ERR_WALL, errno, "seccomp");
+        else if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != SECCOMP_MODE_FILTER)
+            failed = coto_err_set(err, COTO_ERR_WALL, 0, "seccomp: the kernel does not confirm it");
+        snprintf(confined->filter_hash, sizeof confined->filter_hash, "%s", program->hash);
+    }
+    free(program);
+    return failed;
+}
+
+int coto_confine(unsigned uid, unsigned gid, const char *const *writable,
+                 struct coto_confined *ret_confined, struct coto_err *err)
+{
+    const struct coto_landlock_ask ask = {
+        .abi_max = coto_landlock_abi(), .writable = writable, .noexec = true};
+
+    *ret_confined = (struct coto_confined){0};
+    if (become(uid, gid, err) || drop_capabilities(err))
+        return -1;
+    prctl(PR_SET_DUMPABLE, 0);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        return coto_err_set(err, COTO_ERR_WALL, errno, "no_new_privs");
+    if (ask.abi_max > 0 && coto_landlock_apply(&ask, &ret_confined->landlock_abi, err))
+        return -1;
+    if (filter_calls(ret_confined, err))
+        return -1;
+    ret_confined->uid = getuid();
+    ret_confined->gid = getgid();
+    return 0;
+}
