@@ -1,0 +1,66 @@
+"""ME-06: make the kernel hold memory in objects: buffers, watches, timers, filters.
+
+Most of it is charged to the cgroup. What is not must be out of reach or bounded by something
+else: netlink replies and corked datagrams are refused by the filter, buffers of TCP and
+UDP have a limit of their own on cgroup v1, terminals and inotify instances are counted.
+"""
+import re
+
+from escape.harness import escaped
+from escape.lib_files import TRY
+from escape.lib_hogs import need_limit
+from escape.lib_kernel import HOLD
+
+TITLE = "kernel memory"
+TRIED = ("pipes of 1 MiB, UNIX, TCP and UDP buffers, corked datagrams, netlink replies, socket and seccomp "
+         "filters, epoll, inotify, timers, queues, terminals: each until refused or 100 MiB")
+WALLS = ["memory", "seccomp"]
+# kind -> MiB it may hold at most when it is not ended; None: it is ended as oom
+KINDS = {"pipe": None, "unix": None, "unix_dgram": None, "in_flight": None, "filter": None, "seccomp": None,
+         "epoll": None, "timer": None, "msg": None, "tcp": 48, "udp": 48, "udp_cork": 0,
+         "udp_msg_more": 0, "netlink": 0, "inotify": 48}
+COUNTED = TRY + """
+def count(work, most):
+    n = 0
+    try:
+        while n < most: work(); n += 1
+        return [n, ""]
+    except OSError as reason: return [n, errno.errorcode[reason.errno]]
+def watch():
+    if libc.inotify_init1(0) < 0: raise OSError(ctypes.get_errno(), "")
+print(json.dumps({"terminals": count(lambda: os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY), 500), "inotify": count(watch, 500)}))
+"""
+
+
+def held(box, kind, memory, **more):
+    """(verdict, MiB held, why it stopped)."""
+    result = box.run([box.c(HOLD), kind, 100], flags=["--memory", memory, "--pids", "40", "--timeout", "60s"], **more)
+    found = re.search(r"held (\d+) (\w+)", result.text)
+    return result.verdict, int(found[1]) if found else 0, found[2] if found else ""
+
+
+def attack(box):
+    counts = box.inside(COUNTED)
+    if counts["terminals"] != [64, "ENOSPC"] or counts["inotify"] != [8, "EMFILE"]:
+        escaped("CRASH", f"{counts}")
+    for kind in ("netlink", "udp_cork", "udp_msg_more"):
+        verdict, size, why = held(box, kind, "48m")
+        if size:
+            escaped("CRASH", f"{kind}: {size} MiB of the kernel's memory that no limit counts")
+    need_limit(box, "memory")
+    words = []
+    for kind, most in KINDS.items():
+        verdict, size, why = held(box, kind, "48m")
+        if verdict != "oom" and size > (most if most is not None else 60):
+            escaped("CRASH", f"{kind}: {size} MiB held with a limit of 48 MiB ({verdict})")
+        words.append(f"{kind} {'oom' if verdict == 'oom' else f'{size} MiB {why}'}")
+    return ", ".join(words) + "; 64 terminals, 8 inotify instances"
+
+
+def control(box):
+    words = []
+    for kind, without in (("pipe", ["cgroup"]), ("unix", ["cgroup"]), ("netlink", ["seccomp"]), ("udp_msg_more", ["seccomp"])):
+        verdict, size, _ = held(box, kind, "48m", without=without)
+        assert verdict == "ok" and size >= 90, (kind, verdict, size)
+        words.append(f"{kind} {size} MiB")
+    return ", ".join(words) + " held with a wall down"
