@@ -109,6 +109,7 @@ static void execute(struct api_job *job, int channel_fd)
     struct coto_run_in in = {.sandbox = s->box, .first_proc = s->next_proc, .keep = true};
     /* The sandbox is what it was made as; only what is started may differ. */
     job->plan.parked = s->plan.parked && job->plan.language == s->plan.language;
+    job->plan.context = job->plan.parked;
     coto_launch_use(s->box, channel_fd, &s->plan);
     s->next_proc += (unsigned)job->plan.stage_count;
     api_run_plan(job, &in);

@@ -143,6 +143,7 @@ int coto_exec_send(struct coto_session *s, int stage)
     coto_frame_add_num(out, COTO_TAG_BYE_ON_EXIT,
                        stage + 1 == plan->stage_count && !plan->want_artifacts && !s->keep);
     coto_frame_add_num(out, COTO_TAG_PARKED, plan->parked);
+    coto_frame_add_num(out, COTO_TAG_CONTEXT, plan->context);
     coto_frame_add_num(out, COTO_TAG_NOEXEC, plan->noexec);
     if (plan->timeout_ms != COTO_UNIT_NONE && coto_up("timeout"))
         coto_frame_add_num(out, COTO_TAG_TIMEOUT_MS, (uint64_t)plan->timeout_ms + 100);

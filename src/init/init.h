@@ -50,6 +50,7 @@ struct init {
     int signal_fd;
     int parked_fd;    /* channel to a parked process, -1 none */
     pid_t parked_pid; /* once it has said hello */
+    unsigned context; /* process number of the program it runs and will tell the end of; 0 */
     int labels_fd; /* see init_built */
     bool is_pid1;
     bool is_built;    /* it made the sandbox around itself (--setup) */
@@ -76,7 +77,13 @@ bool init_parked_wait(struct init *init); /* whether there is one */
 /* Gives the parked process this EXEC frame; theirs are its stdio, -1: init's own. It has told
  * what the kernel says about it when this returns its pid. */
 pid_t init_parked_start(struct init *init, const struct coto_frame *frame, const int theirs[3],
-                        struct coto_err *err);
+                        bool context, struct coto_err *err);
+/* Something from it: hello, or in a context the end of a program. */
+void init_parked_says(struct init *init);
+/* It is dead. */
+void init_parked_gone(struct init *init, pid_t pid);
+/* main.c: a program has ended without its process. */
+void init_context_exit(struct init *init, unsigned proc, int status);
 
 /* files.c */
 int init_put(struct init *init, const struct coto_frame *frame, struct coto_err *err);

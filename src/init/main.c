@@ -189,6 +189,7 @@ static void reap(struct init *init)
     while (read(init->signal_fd, drop, sizeof drop) > 0)
         ;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        init_parked_gone(init, pid);
         for (int i = 0; i < COTO_INIT_PROCS; i++) {
             struct init_proc *proc = &init->procs[i];
             struct rusage usage;
@@ -200,6 +201,15 @@ static void reap(struct init *init)
             send_exit(init, proc, status, &usage);
         }
     }
+}
+
+void init_context_exit(struct init *init, unsigned proc, int status)
+{
+    const struct rusage none = {0};
+    struct init_proc *found = find_proc(init, proc);
+
+    if (found)
+        send_exit(init, found, status, &none);
 }
 
 static int send_signal(struct init *init, const struct coto_frame *frame, struct coto_err *err)
@@ -321,7 +331,8 @@ static void loop(struct init *init)
 
         pfds[0] = (struct pollfd){.fd = init->in_fd, .events = POLLIN};
         pfds[1] = (struct pollfd){.fd = init->signal_fd, .events = POLLIN};
-        pfds[2] = (struct pollfd){.fd = init->parked_pid ? -1 : init->parked_fd, .events = POLLIN};
+        pfds[2] = (struct pollfd){.fd = init->parked_pid && !init->context ? -1 : init->parked_fd,
+                                  .events = POLLIN};
         for (int i = 0; i < COTO_INIT_PROCS; i++) {
             struct init_proc *proc = &init->procs[i];
             for (int k = 0; k < 3; k++) {
@@ -339,7 +350,7 @@ static void loop(struct init *init)
         if (ready <= 0)
             continue;
         if (pfds[2].revents)
-            init_parked_hello(init);
+            init_parked_says(init);
         for (nfds_t i = 3; i < n; i++) {
             if (!pfds[i].revents || owner[i].proc->fd[owner[i].which] != pfds[i].fd)
                 continue;

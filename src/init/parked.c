@@ -79,7 +79,7 @@ static int take_answer(struct init *init, struct coto_err *err)
 }
 
 pid_t init_parked_start(struct init *init, const struct coto_frame *frame, const int theirs[3],
-                        struct coto_err *err)
+                        bool context, struct coto_err *err)
 {
     int stdio[3];
     pid_t pid = init->parked_pid;
@@ -89,7 +89,39 @@ pid_t init_parked_start(struct init *init, const struct coto_frame *frame, const
     int failed = send_program(init->parked_fd, frame, stdio)
                      ? coto_err_set(err, COTO_ERR_SYSTEM, errno, "talk to the parked interpreter")
                      : take_answer(init, err);
+    if (failed || !context)
+        init_parked_gone(init, pid);
+    else
+        init->context = frame->proc;
+    return failed ? -1 : pid;
+}
+
+void init_parked_gone(struct init *init, pid_t pid)
+{
+    if (pid != init->parked_pid)
+        return;
     coto_own_close(&init->parked_fd);
     init->parked_pid = 0;
-    return failed ? -1 : pid;
+    init->context = 0;
+}
+
+/* By now user code may have written it: one answer, of the right form, to what was asked. */
+void init_parked_says(struct init *init)
+{
+    struct coto_parked_done done;
+    unsigned proc = init->context;
+
+    if (!init->parked_pid) {
+        init_parked_hello(init);
+        return;
+    }
+    ssize_t n = recv(init->parked_fd, &done, sizeof done, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n != (ssize_t)sizeof done || done.magic != COTO_PARKED_MAGIC || !proc) {
+        init_parked_gone(init, init->parked_pid); /* its death will tell */
+        return;
+    }
+    init->context = 0;
+    init_context_exit(init, proc, (done.status & 0xff) << 8);
 }

@@ -119,8 +119,8 @@ static int start(struct init *init, const struct coto_frame *frame, const struct
     call = (struct child_call){.spec = spec, .fds = {-1, -1, -1}};
     if (spec->frames && make_pipes(proc->fd, call.fds, err))
         return -1;
-    if (spec->parked && init_parked_wait(init)) {
-        proc->pid = init_parked_start(init, frame, call.fds, err);
+    if (spec->parked && !init->context && init_parked_wait(init)) {
+        proc->pid = init_parked_start(init, frame, call.fds, spec->context, err);
         for (int i = 0; i < 3; i++)
             coto_own_close(&call.fds[i]);
         return proc->pid < 0 ? -1 : 0;

@@ -99,6 +99,9 @@ static int take_field(struct init_spec *spec, const struct coto_field *field)
     case COTO_TAG_NOEXEC:
         spec->noexec = num != 0;
         return 0;
+    case COTO_TAG_CONTEXT:
+        spec->context = num != 0;
+        return 0;
     case COTO_TAG_PARKED:
         spec->parked = num != 0;
         return 0;

@@ -19,7 +19,7 @@ struct init_spec {
     bool apparmor_must;
     int labels_fd;
     uint64_t uid, gid, caps;
-    bool has_uid, frames, noexec, own_dev, parked, kill_on_exit, bye_on_exit;
+    bool has_uid, frames, noexec, own_dev, parked, context, kill_on_exit, bye_on_exit;
     uint64_t ignored; /* signals the caller may have left ignored, bit 0 is signal 1 */
     uint64_t umask_bits, timeout_ms, landlock_abi;
     struct {

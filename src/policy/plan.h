@@ -86,6 +86,7 @@ struct coto_plan {
     bool writable_output_only;
     bool noexec;
     bool want_artifacts;
+    bool context; /* the interpreter stays, with its state, for the next execution */
     bool parked; /* an interpreter waits in the sandbox (template); set by the service */
 
     int isolation;    /* COTO_ISOLATION_* */

@@ -109,12 +109,34 @@ def finish(code, main):
         sys.excepthook(type(error), error, error.__traceback__)
         code = code or 1
     main.__dict__.clear()
+    os._exit(flush(code))
+
+
+def flush(code):
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except Exception:
             code = code or 120
-    os._exit(code)
+    return code
+
+
+def run_programs(library):
+    """One program; in a context one after the other, in the same __main__."""
+    inside = None
+    while library.coto_template_go() == 0:
+        take_environment(texts(library, 1))
+        argv = texts(library, 0)
+        try:
+            source, name = load(argv)
+        except OSError as error:
+            print(f"{argv[0]}: can't open file {argv[1]!r}: [Errno {error.errno}] {error.strerror}",
+                  file=sys.stderr)
+            os._exit(2)
+        inside = inside or new_main(name)
+        code = run(source, name, inside)
+        if library.coto_template_done(flush(code)):
+            finish(code, inside)
 
 
 def main():
@@ -127,19 +149,9 @@ def main():
     gc.freeze()
     if library.coto_template_serve(control):
         os._exit(0)
-    if library.coto_template_go():
-        os._exit(70)
-    take_environment(texts(library, 1))
     reseed()
-    argv = texts(library, 0)
-    try:
-        source, name = load(argv)
-    except OSError as error:
-        print(f"{argv[0]}: can't open file {argv[1]!r}: [Errno {error.errno}] {error.strerror}",
-              file=sys.stderr)
-        os._exit(2)
-    inside = new_main(name)
-    finish(run(source, name, inside), inside)
+    run_programs(library)
+    os._exit(70)
 
 
 main()

@@ -10,7 +10,9 @@
  * Parked process and init, on a SOCK_SEQPACKET socket:
  *   parked    struct coto_parked_hello
  *   init      an EXEC frame + stdin, stdout, stderr
- *   parked    its STARTED or ERROR frame; then it closes the channel and runs the code
+ *   parked    its STARTED or ERROR frame; then it runs the code. It closes the channel first,
+ *             unless the frame asks for a context: then it says struct coto_parked_done at
+ *             the end, keeps its state, and takes the next EXEC frame
  */
 #pragma once
 
@@ -32,6 +34,11 @@ struct coto_template_fork {
 };
 
 #define COTO_PARKED_MAGIC 0x636f746f
+
+struct coto_parked_done {
+    uint32_t magic;
+    int32_t status; /* what it would have exited with */
+};
 
 struct coto_parked_hello {
     uint32_t magic;

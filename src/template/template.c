@@ -50,6 +50,7 @@
 /* Called from the interpreter. */
 int coto_template_serve(int control_fd);
 int coto_template_go(void);
+int coto_template_done(int status);
 int coto_template_count(int what);
 const char *coto_template_text(int what, int index);
 
@@ -66,6 +67,7 @@ static struct {
 } t;
 
 static struct init_spec spec;
+static int channel = -1; /* to init, while there may be another program */
 
 /* ---- A and A': system calls only, in borrowed memory ---- */
 
@@ -224,12 +226,15 @@ static int drop_privilege(void)
     return coto_caps_limit(0, NULL) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
-static int park(int channel_fd, struct coto_buf *buf, int stdio[3])
+static int say_hello(void)
 {
     struct coto_parked_hello hello = {COTO_PARKED_MAGIC, getpid()};
 
-    if (send(channel_fd, &hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello)
-        return -1;
+    return send(channel, &hello, sizeof hello, MSG_NOSIGNAL) == (ssize_t)sizeof hello ? 0 : -1;
+}
+
+static int wait_for_program(struct coto_buf *buf, int stdio[3])
+{
     char *to = coto_buf_reserve(buf, COTO_FRAME_MAX + COTO_FRAME_HEADER + 1);
     if (!to)
         return -1;
@@ -242,7 +247,7 @@ static int park(int channel_fd, struct coto_buf *buf, int stdio[3])
                          .msg_controllen = sizeof control.space};
     ssize_t n;
     do
-        n = recvmsg(channel_fd, &msg, MSG_CMSG_CLOEXEC);
+        n = recvmsg(channel, &msg, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
     struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
     if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(3 * sizeof(int)))
@@ -265,44 +270,94 @@ static int take_program(const struct coto_buf *buf, unsigned *ret_proc, struct c
     return init_spec_parse(&frame, &spec, err);
 }
 
-/* The interpreter has no use for the pipes' other numbers, nor for anything above 2. */
+/* The interpreter has no use for the pipes' other numbers. */
 static int use_stdio(const int stdio[3], struct coto_err *err)
 {
     for (int i = 0; i < 3; i++)
         if (dup2(stdio[i], i) < 0)
             return coto_err_set(err, COTO_ERR_SYSTEM, errno, "template: stdio");
+    for (int i = 0; i < 3; i++)
+        close(stdio[i]);
     return 0;
+}
+
+static int become_parked(void)
+{
+    call("PyOS_AfterFork_Child");
+    channel = t.fds[1];
+    t.fds[1] = -1;
+    close_received();
+    return drop_privilege() || say_hello();
+}
+
+/* Walls are raised once; what they are is told with every program. */
+static int raise_walls(const struct init_report **ret_report, struct coto_err *err)
+{
+    static struct init_report report;
+    static bool up;
+
+    *ret_report = &report;
+    if (up)
+        return 0;
+    if (init_walls_raise(&spec, &report, err))
+        return -1;
+    /* The new uid made us undumpable; the sandbox's own tools may look at us again. */
+    prctl(PR_SET_DUMPABLE, 1);
+    up = true;
+    return 0;
+}
+
+/* Nothing but 0, 1, 2 stays open; the channel does for a context, and dies with execve. */
+static void close_others(void)
+{
+    if (spec.context) {
+        syscall(SYS_close_range, 3u, (unsigned)channel - 1, 0u);
+        syscall(SYS_close_range, (unsigned)channel + 1, ~0u, 0u);
+        return;
+    }
+    syscall(SYS_close_range, 3u, ~0u, 0u);
+    channel = -1;
 }
 
 /* Comes back in the copy, behind all walls, when there is code to run; -1: never. */
 int coto_template_go(void)
 {
+    static bool parked;
     coto_auto_buf buf = {0};
     coto_auto_buf out = {0};
-    struct init_report report = {0};
+    const struct init_report *report;
     struct coto_err err = {0};
     unsigned proc = 0;
     int stdio[3];
-    int channel = t.fds[1];
 
-    call("PyOS_AfterFork_Child");
-    t.fds[1] = -1;
-    close_received();
-    if (drop_privilege() || park(channel, &buf, stdio))
+    if ((!parked && become_parked()) || wait_for_program(&buf, stdio))
         return -1;
-    int failed = take_program(&buf, &proc, &err) || use_stdio(stdio, &err) ||
-                 init_walls_raise(&spec, &report, &err);
-    /* The new uid made us undumpable; the sandbox's own tools may look at us again. */
-    if (!failed)
-        prctl(PR_SET_DUMPABLE, 1);
+    parked = true;
+    init_spec_fini(&spec);
+    spec = (struct init_spec){0};
+    int failed = take_program(&buf, &proc, &err) || use_stdio(stdio, &err) || raise_walls(&report, &err);
     if (failed)
         coto_frame_add_error(&out, proc, &err);
     else
-        init_walls_add_started(&out, proc, getpid(), &report);
+        init_walls_add_started(&out, proc, getpid(), report);
     if (out.failed || send(channel, out.data, out.len, MSG_NOSIGNAL) < 0 || failed)
         return -1;
-    syscall(SYS_close_range, 3u, ~0u, 0u);
+    close_others();
     return 0;
+}
+
+/* A context's program has ended with this status. 0: there may be another; -1: there is none. */
+int coto_template_done(int status)
+{
+    struct coto_parked_done done = {COTO_PARKED_MAGIC, status};
+    int null = channel < 0 ? -1 : open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (null < 0)
+        return -1;
+    for (int i = 0; i < 3; i++)
+        dup2(null, i);
+    close(null);
+    return send(channel, &done, sizeof done, MSG_NOSIGNAL) == (ssize_t)sizeof done ? 0 : -1;
 }
 
 /* 0: arguments, 1: environment. */

@@ -88,7 +88,7 @@ enum coto_frame_type {
     X(KILL_ON_EXIT, 48) /* 1: when this process ends, all others are killed first */               \
     X(BYE_ON_EXIT, 50)  /* 1: and init itself exits then, as after BYE */                          \
     X(APPARMOR, 51)     /* profile to ask for at execve */                                         \
-    X(APPARMOR_MUST, 52) X(PARKED, 53) /* 1: no program without it */                                            \
+    X(APPARMOR_MUST, 52) X(PARKED, 53) X(CONTEXT, 54) /* 1: no program without it */                                            \
     X(TIMED_OUT, 49)    /* EXIT: init's own timer ended it */                                      \
     /* STARTED: read back by the child just before execve */                                       \
     X(R_UID, 64) X(R_GID, 65) X(R_CAP_EFF, 66) X(R_CAP_PRM, 67) X(R_CAP_INH, 68)                   \
