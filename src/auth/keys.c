@@ -1,0 +1,251 @@
+/* The keys of a service: a set that is swapped as a whole, and rules for tokens. Whoever verifies
+ * holds the set it began with, so a swap never waits and never frees a key in use. */
+#include "auth/keyset.h"
+
+#include "base/own.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define SKEW_MAX_S 60
+
+/* What tells that a file was changed or replaced. */
+struct stamp {
+    dev_t dev;
+    ino_t ino;
+    off_t size;
+    struct timespec written, changed;
+};
+
+struct coto_keys {
+    pthread_mutex_t lock;   /* of set */
+    pthread_mutex_t reload; /* one at a time; of stamps */
+    struct coto_keyset *set;
+    struct coto_strv files;
+    struct stamp *stamps;
+    struct coto_key_rules rules;
+    struct coto_key own;
+};
+
+/* ---- sets ---- */
+
+static bool is_named(const struct coto_key *key, const char *id)
+{
+    return *id && (strcmp(key->id, id) == 0 || strcmp(key->name, id) == 0);
+}
+
+int coto_keyset_take(struct coto_keyset *set, struct coto_key *key, struct coto_err *err)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        const struct coto_key *other = &set->items[i];
+        if (other->alg == key->alg && (is_named(other, key->id) || is_named(other, key->name)))
+            return coto_err_set(err, COTO_ERR_INPUT, 0, "another %s key is called '%s' too",
+                                coto_key_alg_name(key->alg),
+                                is_named(other, key->id) ? key->id : key->name);
+    }
+    if (set->count == COTO_KEYS_MAX)
+        return coto_err_set(err, COTO_ERR_INPUT, 0, "more than %d keys", COTO_KEYS_MAX);
+    set->items[set->count++] = *key;
+    *key = (struct coto_key){0};
+    return 0;
+}
+
+void coto_keyset_release(struct coto_keyset *set)
+{
+    if (!set || atomic_fetch_sub(&set->holders, 1) > 1)
+        return;
+    for (size_t i = 0; i < set->count; i++)
+        coto_key_fini(&set->items[i]);
+    free(set);
+}
+
+struct coto_keyset *coto_keys_hold(struct coto_keys *keys)
+{
+    pthread_mutex_lock(&keys->lock);
+    struct coto_keyset *set = keys->set;
+    atomic_fetch_add(&set->holders, 1);
+    pthread_mutex_unlock(&keys->lock);
+    return set;
+}
+
+static void swap_set(struct coto_keys *keys, struct coto_keyset *set)
+{
+    pthread_mutex_lock(&keys->lock);
+    struct coto_keyset *old = keys->set;
+    keys->set = set;
+    pthread_mutex_unlock(&keys->lock);
+    coto_keyset_release(old);
+}
+
+/* ---- reading ---- */
+
+static struct stamp stamp_of(const char *path)
+{
+    struct stat st;
+
+    if (stat(path, &st))
+        return (struct stamp){0};
+    return (struct stamp){st.st_dev, st.st_ino, st.st_size, st.st_mtim, st.st_ctim};
+}
+
+static bool is_same_time(struct timespec a, struct timespec b)
+{
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+static bool is_same(const struct stamp *a, const struct stamp *b)
+{
+    return a->dev == b->dev && a->ino == b->ino && a->size == b->size &&
+           is_same_time(a->written, b->written) && is_same_time(a->changed, b->changed);
+}
+
+/* Notes how the files look now; true when that is news. */
+static bool note_stamps(struct coto_keys *keys)
+{
+    bool changed = false;
+
+    for (size_t i = 0; i < keys->files.count; i++) {
+        struct stamp now = stamp_of(keys->files.items[i]);
+        changed |= !is_same(&now, &keys->stamps[i]);
+        keys->stamps[i] = now;
+    }
+    return changed;
+}
+
+static int load_set(struct coto_keys *keys, struct coto_err *err)
+{
+    struct coto_keyset *set = calloc(1, sizeof *set);
+
+    if (!set)
+        return coto_err_set(err, COTO_ERR_SYSTEM, ENOMEM, "keys");
+    atomic_init(&set->holders, 1);
+    for (size_t i = 0; i < keys->files.count; i++)
+        if (coto_keyset_add_file(set, keys->files.items[i], err)) {
+            coto_keyset_release(set);
+            return -1;
+        }
+    swap_set(keys, set);
+    return 0;
+}
+
+int coto_keys_reload(struct coto_keys *keys, struct coto_err *err)
+{
+    pthread_mutex_lock(&keys->reload);
+    note_stamps(keys); /* before reading: what is written meanwhile is news next time */
+    int failed = load_set(keys, err);
+    pthread_mutex_unlock(&keys->reload);
+    return failed;
+}
+
+int coto_keys_refresh(struct coto_keys *keys, struct coto_err *err)
+{
+    int result = 0;
+
+    pthread_mutex_lock(&keys->reload);
+    if (note_stamps(keys))
+        result = load_set(keys, err) ? -1 : 1;
+    pthread_mutex_unlock(&keys->reload);
+    return result;
+}
+
+/* ---- life ---- */
+
+static int copy_rule(char *ret_text, size_t size, const char *text, const char *name,
+                     struct coto_err *err)
+{
+    if (strlen(text) < size) {
+        memcpy(ret_text, text, strlen(text) + 1);
+        return 0;
+    }
+    return coto_err_set(err, COTO_ERR_POLICY, 0, "%s: longer than %zu bytes", name, size - 1);
+}
+
+static int set_rules(struct coto_keys *keys, const struct coto_keys_config *config,
+                     struct coto_err *err)
+{
+    struct coto_key_rules *rules = &keys->rules;
+
+    if (config->skew_s > SKEW_MAX_S)
+        return coto_err_set(err, COTO_ERR_POLICY, 0, "clock skew: at most %d s", SKEW_MAX_S);
+    rules->skew_s = config->skew_s < 0 ? SKEW_MAX_S : config->skew_s;
+    if (config->aud && !*config->aud)
+        return coto_err_set(err, COTO_ERR_POLICY, 0, "audience: empty");
+    if (copy_rule(rules->aud, sizeof rules->aud, config->aud ? config->aud : "coto", "audience",
+                  err))
+        return -1;
+    return copy_rule(rules->iss, sizeof rules->iss, config->iss ? config->iss : "", "issuer", err);
+}
+
+static int copy_files(struct coto_keys *keys, const char *const *files, struct coto_err *err)
+{
+    bool failed = false;
+
+    for (; files && *files; files++)
+        failed |= coto_strv_add(&keys->files, *files) != 0;
+    keys->stamps = calloc(keys->files.count + 1, sizeof *keys->stamps);
+    if (failed || !keys->stamps)
+        return coto_err_set(err, COTO_ERR_SYSTEM, ENOMEM, "keys");
+    return 0;
+}
+
+static int fill(struct coto_keys *keys, const struct coto_keys_config *config,
+                struct coto_err *err)
+{
+    if (set_rules(keys, config, err) || copy_files(keys, config->files, err) ||
+        coto_key_generate(COTO_KEY_HS256, &keys->own, err))
+        return -1;
+    keys->own.is_own = true;
+    return coto_keys_reload(keys, err);
+}
+
+int coto_keys_new(const struct coto_keys_config *config, struct coto_keys **ret_keys,
+                  struct coto_err *err)
+{
+    struct coto_keys *keys = calloc(1, sizeof *keys);
+
+    if (!keys)
+        return coto_err_set(err, COTO_ERR_SYSTEM, ENOMEM, "keys");
+    pthread_mutex_init(&keys->lock, NULL);
+    pthread_mutex_init(&keys->reload, NULL);
+    if (fill(keys, config, err)) {
+        coto_keys_free(keys);
+        return -1;
+    }
+    *ret_keys = keys;
+    return 0;
+}
+
+void coto_keys_free(struct coto_keys *keys)
+{
+    if (!keys)
+        return;
+    coto_keyset_release(keys->set);
+    coto_strv_fini(&keys->files);
+    free(keys->stamps);
+    coto_key_fini(&keys->own);
+    pthread_mutex_destroy(&keys->lock);
+    pthread_mutex_destroy(&keys->reload);
+    free(keys);
+}
+
+size_t coto_keys_count(struct coto_keys *keys)
+{
+    struct coto_keyset *set = coto_keys_hold(keys);
+    size_t count = set->count;
+
+    coto_keyset_release(set);
+    return count;
+}
+
+const struct coto_key *coto_keys_own(const struct coto_keys *keys)
+{
+    return &keys->own;
+}
+
+const struct coto_key_rules *coto_keys_rules(const struct coto_keys *keys)
+{
+    return &keys->rules;
+}
