@@ -66,6 +66,7 @@ struct api_job {
     int in_fd;
     struct coto_result result;
     bool has_result;
+    bool cold; /* a fresh interpreter was asked for */
     bool lost;
     int status; /* of the reply; 0: by err */
     struct coto_err err;

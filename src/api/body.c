@@ -160,6 +160,10 @@ static int take_key(struct api_job *job, const char *key, json_t *value)
         return set_env(job, value);
     if (strcmp(key, "isolation_level") == 0)
         return set_isolation(job, value);
+    if (strcmp(key, "cold") == 0) {
+        job->cold = json_is_true(value);
+        return json_is_boolean(value) ? 0 : fail(job, key, "must be true or false");
+    }
     if (is_code_key(key) || strcmp(key, "profile") == 0)
         return 0;
     char text[96];

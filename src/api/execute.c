@@ -54,6 +54,7 @@ static void run_once(struct api_job *job, int channel_fd)
     if (api_body_policy(job, NULL) || api_body_code(job))
         return;
     api_plan_parked(&job->plan);
+    job->plan.parked = job->plan.parked && !job->cold;
     if (coto_launch_create(channel_fd, &job->plan, job->api->workers.queued, &job->box, &job->err))
         return;
     struct coto_run_in in = {.sandbox = job->box, .first_proc = 1};
@@ -108,7 +109,7 @@ static void execute(struct api_job *job, int channel_fd)
         return;
     struct coto_run_in in = {.sandbox = s->box, .first_proc = s->next_proc, .keep = true};
     /* The sandbox is what it was made as; only what is started may differ. */
-    job->plan.parked = s->plan.parked && job->plan.language == s->plan.language;
+    job->plan.parked = s->plan.parked && job->plan.language == s->plan.language && !job->cold;
     job->plan.context = job->plan.parked;
     coto_launch_use(s->box, channel_fd, &s->plan);
     s->next_proc += (unsigned)job->plan.stage_count;

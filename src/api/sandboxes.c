@@ -105,6 +105,7 @@ static void create(struct api_job *job, int channel_fd)
     s->policy = job->policy;
     job->policy = (struct coto_policy){0};
     api_plan_parked(&s->plan);
+    s->plan.parked = s->plan.parked && !job->cold;
     if (random_token(s->token) || coto_plan_new_id(s->id, &job->err)) {
         coto_err_set(&job->err, COTO_ERR_SYSTEM, errno, "getrandom");
         return;
