@@ -2,6 +2,7 @@
 import os
 
 from escape.lib_files import file, folder, refusal, room, tree, unchanged
+from escape.lib_race import for_seconds, swapping
 
 TITLE = "links above mount points"
 TRIED = "--mount, --tmpfs, --workdir below a link in --rootfs or in a writable --mount; directories and files"
@@ -46,7 +47,35 @@ def attack(box):
             result = box.run(["/bin/true"], flags=flags, may_refuse=True)
             words.append(refusal(result, 64, 65, 66, 68, 71))
             unchanged(before, {**tree(victim), **tree(data)})
-    return f"{len(words)} starts refused, nothing written outside"
+        before = {**tree(victim), **tree(data)}
+        raced(box, here, victim, data)
+        unchanged(before, {**tree(victim), **tree(data)})
+        left_alone(box, here)
+    return f"{len(words)} starts refused, nothing written outside, also while a parent was swapped"
+
+
+def raced(box, here, victim, data):
+    """The directory above the mount point becomes a link while the sandbox is being built."""
+    racing = folder(here / "racing")
+    folder(racing / "d")
+    (racing / "evil").symlink_to(victim)
+    with swapping(box, racing, "d", "evil"):
+        for _ in for_seconds(0.5):
+            flags = ["--mount", f"{racing}:/p:rw", "--mount", f"{data}:/p/d/made"]
+            box.run(["true"], flags=flags, may_refuse=True)
+
+
+def left_alone(box, here):
+    """What is shown is as it was, wherever it is shown, and what is mounted over keeps its content."""
+    shown = folder(here / "shown")
+    file(shown / "file", "original")
+    cover = file(here / "cover", "cover")
+    before = tree(shown)
+    for place in ("/var", "/run", "/opt", "/srv/deep/er"):
+        for mode in ("ro", "rw"):
+            flags = ["--mount", f"{shown}:{place}:{mode}", "--mount", f"{cover}:{place}/file"]
+            assert box.run(["cat", f"{place}/file"], flags=flags).text == "cover"
+            unchanged(before, tree(shown))
 
 
 def control(box):
