@@ -20,11 +20,7 @@ for what in range(16):
     out['init %d' % what] = kernel(302, 1, what, zero, None)
     out['high %d' % what] = kernel(302, 1 | (1 << 40), what, zero, None)
 open('/workspace/output/kept', 'w').write('kept')
-print(json.dumps(out))
-"""
-INIT = TRY + """
-zero = (ctypes.c_ulong * 2)(64, 64)
-print(json.dumps(kernel(302, 1, 7, zero, None)))
+print(json.dumps(out), flush=True)
 """
 
 
@@ -40,7 +36,8 @@ def attack(box):
 
 
 def control(box):
-    told = box.inside(INIT, without=['seccomp', 'landlock', 'dumpable'])
-    raised = box.inside(RAISE, without=['seccomp', 'rlimits', 'capabilities', 'landlock'])
-    assert told == 'done', told
-    return f'init\'s limit on descriptors lowered; {len(raised)} limits left to raise without ours'
+    # With no CPU time and no memory left init may not live to tell the end.
+    done = box.python(RAISE, without=['seccomp', 'landlock', 'dumpable'])
+    lowered = [name for name, word in done.told().items() if name.startswith('init') and word == 'done']
+    assert len(lowered) == 16, done
+    return f'all 16 limits of init set to 0: {done.verdict}, {len(done.json["artifacts"])} artifacts'
