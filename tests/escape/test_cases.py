@@ -1,10 +1,11 @@
 """Every case of tests/escape/cases/: the attack with all walls, and its control without."""
 import importlib
 import pathlib
+import re
 
 import pytest
 
-from cli.helpers import CORE
+from cli.helpers import CORE, SOURCE
 from .catalogue import IDS
 from .evidence import judged, write
 from .harness import Box
@@ -56,3 +57,9 @@ def test_walls_here(box):
 
 def test_every_id_is_known():
     assert not set(map(title, NAMES)) - set(IDS)
+
+
+def test_security_md_leads_to_every_case():
+    """From a claim to its proof in one step, and no proof without a claim."""
+    linked = re.findall(r"\(tests/escape/cases/(\w+)\.py\)", (SOURCE / "SECURITY.md").read_text())
+    assert sorted(set(linked)) == NAMES
