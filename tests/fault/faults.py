@@ -26,8 +26,8 @@ ERRORS = {
     "EINTR": "poll ppoll read write recvmsg sendmsg wait4 openat open splice futex accept4 close "
              "rt_sigtimedwait pread64",
     "EAGAIN": "clone clone3 fork vfork getrandom",
-    "EMFILE": "openat open pipe2 socketpair socket dup2 dup3 fcntl signalfd4 pidfd_open memfd_create "
-              "openat2 open_tree fsopen fsmount landlock_create_ruleset",
+    "EMFILE": "openat open pipe2 socketpair socket dup2 dup3 fcntl signalfd4 pidfd_open "
+              "memfd_create openat2 open_tree fsopen fsmount landlock_create_ruleset",
     "ENOSPC": "write mkdirat mkdir clone clone3 unshare symlinkat openat mount ftruncate",
     "EBUSY": "unlinkat rmdir mount umount2",
     "EACCES": "execve execveat openat open access faccessat readlink mkdirat chdir",
@@ -87,7 +87,8 @@ SCENARIOS = {
     "plain": Scenario(*PROBE, text=OUTPUT),
     "full": Scenario("--copy", "{room}/tree:tree", "--mount", "{room}/shared:/shared", "--policy",
                      "{room}/policy.yaml", "--report", "{room}/report", "--tmpfs", "/scratch:1m",
-                     *PROBE, "tree/deep/file", "/shared/note", text=OUTPUT + "tree/deep/file copied\n\n/shared/note mounted\n\n"),
+                     *PROBE, "tree/deep/file", "/shared/note", text=OUTPUT +
+                     "tree/deep/file copied\n\n/shared/note mounted\n\n"),
     "frames": Scenario(*PROBE, text=OUTPUT, env={"COTO_TEST_FRAMES": "1"}),
     "timeout": Scenario("--timeout", "50ms", *PROBE, "sleep", verdict="timeout", artifacts=()),
     "cancelled": Scenario(*PROBE, "sleep", verdict="killed", artifacts=(), signal=15),
@@ -125,7 +126,8 @@ def cgroup_facts(pid):
         if controller not in LIMITS or not re.match(r"coto-\d+-", folder.name):
             continue
         for name in LIMITS[controller]:
-            facts["cgroup " + name] = read(folder / name).strip() if (folder / name).exists() else ""
+            if (folder / name).exists():
+                facts["cgroup " + name] = read(folder / name).strip()
     return facts
 
 
@@ -196,11 +198,14 @@ def take_line(run, line, go):
 
 def inject(scenario, room, *what, seconds=SECONDS):
     """One run. what: nothing to list the calls, or role, number, n, error."""
-    mode = ["fail", what[0], *map(str, what[1:3]), str(getattr(errno, what[3]))] if what else ["list"]
+    mode = ["list"]
+    if what:
+        role, number, n, error = what
+        mode = ["fail", role, str(number), str(n), str(getattr(errno, error))]
     report, report_in = os.pipe()
     go_out, go = os.pipe()
-    command = [str(HERE / "inject"), *map(str, (report_in, go_out, seconds, scenario.signal)), *mode, "--",
-               *scenario.command(room)]
+    command = [str(HERE / "inject"), *map(str, (report_in, go_out, seconds, scenario.signal)),
+               *mode, "--", *scenario.command(room)]
     out, err = room / "out", room / "err"
     run = Run()
     given, given_in = os.pipe()
@@ -276,7 +281,8 @@ def faults_in_result(run, scenario, baseline):
         return
     if scenario.text is not None and result["stdout"] != scenario.text:
         yield f"stdout {result['stdout']!r}"
-    if [a["name"] for a in result["artifacts"]] != scenario.artifacts and not result["artifacts_skipped"]:
+    names = [artifact["name"] for artifact in result["artifacts"]]
+    if names != scenario.artifacts and not result["artifacts_skipped"]:
         yield f"artifacts {result['artifacts']}"
     yield from lies(run, baseline)
 
@@ -321,8 +327,9 @@ def cgroup_parents():
 
 def left_behind(run, room):
     """Cgroups of that coto, keys of its uid, files it should not have made."""
-    found = [str(path) for parent in cgroup_parents()
-             for name in (f"coto-{run.pid}-*", f"coto-main-{run.pid}*") for path in parent.glob(name)]
+    names = (f"coto-{run.pid}-*", f"coto-main-{run.pid}*")
+    found = [str(path) for parent in cgroup_parents() for name in names
+             for path in parent.glob(name)]
     uid = 0x70000000 + run.pid
     found += [line for line in read("/proc/key-users").splitlines()
               if line.split(":")[0].strip() == str(uid)]

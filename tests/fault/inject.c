@@ -4,7 +4,8 @@
  *   inject TELL GO SECONDS SIGNAL fail ROLE NUMBER N ERRNO -- COMMAND...
  *                                                       fails the N-th call NUMBER of ROLE
  *
- * What runs after SECONDS is told as hanging and ended. A SIGNAL that is not 0 is sent to the command when the program is about to start.
+ * What runs after SECONDS is told as hanging and ended. A SIGNAL that is not 0 is sent to
+ * the command when the program is about to start.
  *
  * Roles: coto, guard (any other process beside it), init, thread (of init), child (from
  * init's clone to the program's execve). The program itself is let go when it starts.
@@ -14,10 +15,11 @@
  * process, cannot tell the guard from the child of init, and has no moment at
  * which the caller may look at the finished sandbox from outside.
  *
- * Reports go to descriptor TELL, one line each: "command PID", "call ROLE NUMBER", "fired ROLE NUMBER",
- * "program PID" (then it waits for a byte on descriptor GO, while the caller looks at
- * the sandbox), "exit CODE" or "signal NUMBER" of the command, "survivor PID NAME",
- * "hang". An allocation of the test build is a call with a number of its own, see alloc.c. */
+ * Reports go to descriptor TELL, one line each: "command PID", "call ROLE NUMBER",
+ * "fired ROLE NUMBER", "program PID" (then it waits for a byte on descriptor GO, while the
+ * caller looks at the sandbox), "exit CODE" or "signal NUMBER" of the command, "survivor PID
+ * NAME", "hang". An allocation of the test build is a call with a number of its own, see
+ * alloc.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -369,7 +371,8 @@ static void start(char **argv)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: inject TELL GO SECONDS SIGNAL list|fail ROLE NUMBER N ERRNO -- COMMAND...\n");
+    fprintf(stderr, "usage: inject TELL GO SECONDS SIGNAL list|fail ROLE NUMBER N ERRNO -- "
+                    "COMMAND...\n");
     return 64;
 }
 

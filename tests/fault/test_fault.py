@@ -70,7 +70,8 @@ def test_a_failure_is_told_in_words(room):
     fault = ("init", number_of("pivot_root"), 1, "EPERM")
     run = faults.inject(faults.SCENARIOS["plain"], room, *fault)
     assert run.fired == fault[:2] and run.facts is None
-    assert run.status in faults.STATUSES and "not permitted" in run.result["error"]["message"], run.out
+    assert run.status in faults.STATUSES, run.out
+    assert "not permitted" in run.result["error"]["message"], run.out
 
 
 # ---- controls: each judgement is seen to find what it is there for ----

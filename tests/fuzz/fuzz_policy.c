@@ -60,6 +60,14 @@ static void apply_pair(struct coto_policy *policy, const struct coto_yaml_pair *
         abort();
 }
 
+static void set_again(struct coto_policy *policy, enum coto_opt opt, const char *text)
+{
+    struct coto_err err = {0};
+
+    if (coto_policy_set(policy, opt, text, COTO_SOURCE_FILE, "again", &err))
+        abort();
+}
+
 /* What a policy says of itself, read as settings, makes the same policy. */
 static void check_stable(const struct coto_policy *policy)
 {
@@ -77,12 +85,10 @@ static void check_stable(const struct coto_policy *policy)
             continue;
         coto_policy_value_text(policy, (enum coto_opt)i, &text);
         for (size_t n = 0; n < list->count; n++)
-            if (!strchr(list->items[n], ',') &&
-                coto_policy_set(&again, (enum coto_opt)i, list->items[n], COTO_SOURCE_FILE, "x", &err))
-                abort();
-        if (list->count == 0 && coto_policy_set(&again, (enum coto_opt)i, coto_buf_str(&text),
-                                                COTO_SOURCE_FILE, "x", &err))
-            abort();
+            if (!strchr(list->items[n], ','))
+                set_again(&again, (enum coto_opt)i, list->items[n]);
+        if (list->count == 0)
+            set_again(&again, (enum coto_opt)i, coto_buf_str(&text));
     }
     coto_policy_hash(policy, one);
     coto_policy_hash(&again, two);

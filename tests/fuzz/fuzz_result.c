@@ -118,7 +118,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     result.facts.exited = true;
     result.facts.wait_status = (int)numbers[0];
     result.facts.cause = (enum coto_end_cause)((uint64_t)numbers[1] % (COTO_END_LOST + 1));
-    result.facts.usage = (struct coto_usage){.cpu_user_us = numbers[2], .memory_peak_bytes = numbers[3]};
+    result.facts.usage.cpu_user_us = numbers[2];
+    result.facts.usage.memory_peak_bytes = numbers[3];
     result.duration_us = numbers[1];
     coto_buf_add(&result.out.data, data, size);
     coto_buf_add(&result.err.data, data + size / 2, size - size / 2);

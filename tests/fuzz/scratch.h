@@ -28,8 +28,9 @@ static int scratch_root(void)
     if (!mkdtemp(scratch_path) || atexit(scratch_remove))
         abort();
     coto_auto_fd top = open(scratch_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (mkdirat(top, "root", 0700) || mkdirat(top, "outside", 0700) || mkdirat(top, "root/a", 0700) ||
-        mkdirat(top, "root/a/b", 0700) || symlinkat("../outside", top, "root/out") ||
+    if (mkdirat(top, "root", 0700) || mkdirat(top, "outside", 0700) ||
+        mkdirat(top, "root/a", 0700) || mkdirat(top, "root/a/b", 0700) ||
+        symlinkat("../outside", top, "root/out") ||
         symlinkat("/", top, "root/a/top") || symlinkat("b", top, "root/a/l") ||
         symlinkat("../../outside/made", top, "root/a/dangling"))
         abort();
