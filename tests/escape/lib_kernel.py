@@ -88,7 +88,8 @@ static int one_in_flight(void)
         char bytes[CMSG_SPACE(sizeof p)];
         struct cmsghdr align;
     } control = {0};
-    struct msghdr message = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    struct msghdr message = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
     struct cmsghdr *c = CMSG_FIRSTHDR(&message);
     *c = (struct cmsghdr){CMSG_LEN(sizeof p), SOL_SOCKET, SCM_RIGHTS};
     memcpy(CMSG_DATA(c), p, sizeof p);

@@ -10,7 +10,8 @@ WALLS = ["cpus"]
 WAYS = {
     "processes": "for n in range(3): os.fork()\nwhile time.monotonic() < end: pass",
     "short lives": ("while time.monotonic() < end:\n    pid = os.fork()\n    if pid == 0:\n"
-                    "        stop = time.monotonic() + 0.005\n        while time.monotonic() < stop: pass\n        os._exit(0)\n"
+                    "        stop = time.monotonic() + 0.005\n        while time.monotonic() < stop: pass\n"
+                    "        os._exit(0)\n"
                     "    os.waitpid(pid, 0)"),
 }
 

@@ -52,7 +52,8 @@ def attack(box):
     if kept > 64 << 20 or max(peak, peak_named) > 256 or max(len(done.out), len(named.out)) > 64 << 20:
         escaped("WRITE", f"{kept} bytes stored, coto used {peak_named} MiB")
     assert b'"stdout_bytes_seen":268435456' in done.out.replace(b" ", b""), done.out[:500]
-    return f"report of {stored >> 10} KiB, {kept >> 20} MiB when it may hold output; coto's peak {max(peak, peak_named)} MiB"
+    return (f"report of {stored >> 10} KiB, {kept >> 20} MiB when it may hold output; "
+            f"coto's peak {max(peak, peak_named)} MiB")
 
 
 def control(box):

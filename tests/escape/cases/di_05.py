@@ -49,7 +49,8 @@ def attack(box):
         escaped("CRASH", f"{count} listed, {stored} stored, {size >> 20} MiB of result, {result.seconds:.0f} s")
     if count + result.json["artifacts_skipped"] < 100000:
         escaped("CRASH", f"{count} listed, {result.json['artifacts_skipped']} skipped: some are not told")
-    return f"{count} listed, {result.json['artifacts_skipped']} skipped, result of {size >> 10} KiB, {result.seconds:.1f} s"
+    skipped = result.json["artifacts_skipped"]
+    return f"{count} listed, {skipped} skipped, result of {size >> 10} KiB, {result.seconds:.1f} s"
 
 
 def control(box):

@@ -1,5 +1,5 @@
 """ME-02: keep memory in shared mappings, which belong to nobody's heap."""
-from escape.lib_hogs import all_ended, all_held
+from escape.lib_hogs import all_ended, all_held, need_limit
 
 TITLE = "shared anonymous memory and System V segments"
 TRIED = "80 MiB in MAP_SHARED, in one segment, in 50 detached segments, with 48 MiB allowed"
@@ -19,4 +19,5 @@ def attack(box):
 
 
 def control(box):
+    need_limit(box, "memory")
     return all_held(box, HOGS)

@@ -1,7 +1,7 @@
 """ME-03: keep memory in memfds, or take the host's reserve of huge pages, which no cgroup of memory counts."""
 from escape.harness import escaped
 from escape.lib_files import TRY
-from escape.lib_hogs import all_ended, all_held
+from escape.lib_hogs import all_ended, all_held, need_limit
 
 TITLE = "memfd and huge pages"
 TRIED = ("80 MiB in memfds, open and passed on; huge pages by mmap, memfd and shmget, also with"
@@ -10,14 +10,15 @@ WALLS = ["memory", "seccomp"]
 HOGS = {
     "memfd": "fd = os.memfd_create('x')\nfor i in range(80): os.write(fd, bytes(1 << 20))",
     "memfd in flight": ("import array\na, b = socket.socketpair()\nfor n in range(20):\n    fd = os.memfd_create('x')\n"
-                        "    os.write(fd, bytes(4 << 20))\n    a.sendmsg([b'x'], [(1, 1, array.array('i', [fd]))]); os.close(fd)"),
+                        "    os.write(fd, bytes(4 << 20))\n"
+                        "    a.sendmsg([b'x'], [(1, 1, array.array('i', [fd]))]); os.close(fd)"),
 }
 HUGE = TRY + """
 high = 0x123 << 32
-libc.mmap.restype = ctypes.c_void_p
 def huge(flags):
     ctypes.set_errno(0)
-    a = libc.syscall(9, None, ctypes.c_size_t(2 << 20), ctypes.c_long(3), ctypes.c_long(flags), ctypes.c_long(-1), ctypes.c_long(0))
+    numbers = [ctypes.c_long(n) for n in (0, 2 << 20, 3, flags, -1, 0)]
+    libc.syscall(9, *numbers)
     return "done" if not ctypes.get_errno() else errno.errorcode[ctypes.get_errno()]
 found = {"mmap": huge(0x40022), "mmap 2M": huge(0x40022 | 21 << 26), "mmap 1G": huge(0x40022 | 30 << 26),
          "mmap high": huge(high | 0x40022), "shared": huge(0x40021), "memfd": kernel(319, b"x", 4),
@@ -37,6 +38,7 @@ def attack(box):
 
 
 def control(box):
+    need_limit(box, "memory")
     found = box.inside(HUGE, without=["seccomp"])
     assert found["memfd"] == "done" and found["mmap"] in ("done", "ENOMEM"), found
     return all_held(box, HOGS) + f"; without the filter memfd of huge pages {found['memfd']}, mmap {found['mmap']}"

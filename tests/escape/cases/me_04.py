@@ -16,7 +16,8 @@ a = area()
 def word(result): return "done" if result == 0 else errno.errorcode[ctypes.get_errno()]
 found = {"mlock": word(libc.mlock(ctypes.c_void_p(a), ctypes.c_size_t(size))),
          "mlock2": word(libc.syscall(325, ctypes.c_void_p(a), ctypes.c_size_t(size), ctypes.c_long(1))),
-         "mlockall": word(libc.mlockall(7)), "MAP_LOCKED": "done" if area(0x2022) not in (None, 2**64 - 1) else "refused",
+         "mlockall": word(libc.mlockall(7)),
+         "MAP_LOCKED": "done" if area(0x2022) not in (None, 2**64 - 1) else "refused",
          "memfd_secret": kernel(447, 0)}
 try:
     resource.setrlimit(resource.RLIMIT_MEMLOCK, (-1, -1)); found["raise"] = "done"

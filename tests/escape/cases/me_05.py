@@ -1,7 +1,7 @@
 """ME-05: keep memory in files: tmpfs, /dev/shm, deleted files, the page cache."""
 from escape.harness import escaped
 from escape.lib_files import room
-from escape.lib_hogs import LARGE, SMALL, all_ended, all_held, hold
+from escape.lib_hogs import LARGE, SMALL, all_ended, all_held, hold, need_limit
 
 TITLE = "files in memory"
 TRIED = ("80 MiB in /tmp, /dev/shm, the workspace, deleted files and name lengths; 80 MiB read"
@@ -10,7 +10,7 @@ WALLS = ["memory"]
 FILE = "fd = os.open('%s/x', 66)\nfor i in range(80): os.write(fd, bytes(1 << 20))"
 HOGS = {
     "/tmp": FILE % "/tmp", "/dev/shm": FILE % "/dev/shm", "workspace": FILE % "/workspace",
-    "deleted files": ("keep = []\nfor n in range(20):\n    fd = os.open('/tmp', os.O_TMPFILE | os.O_RDWR); keep.append(fd)\n"
+    "deleted files": ("for n in range(20):\n    fd = os.open('/tmp', os.O_TMPFILE | os.O_RDWR)\n"
                       "    os.write(fd, bytes(4 << 20))"),
 }
 READ = "fd = os.open('/mnt/large', 0)\nwhile os.read(fd, 1 << 20): pass"
@@ -36,6 +36,7 @@ def attack(box):
 
 
 def control(box):
+    need_limit(box, "memory")
     text = all_held(box, HOGS)
     peak = read(box, LARGE)
     assert peak > 70, peak

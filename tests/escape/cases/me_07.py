@@ -1,5 +1,5 @@
 """ME-07: make the kernel spend memory on page tables for pages that cost nothing."""
-from escape.lib_hogs import all_ended, all_held, spread
+from escape.lib_hogs import all_ended, all_held, need_limit, spread
 
 TITLE = "page tables"
 TRIED = ("reads of one zero page in every 2 MiB of 40 GiB, in one process and in four, with 48 "
@@ -20,4 +20,5 @@ def attack(box):
 
 
 def control(box):
+    need_limit(box, "memory")
     return all_held(box, HOGS)

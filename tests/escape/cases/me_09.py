@@ -14,7 +14,8 @@ LOWER = TRY + """
 def lower(path, value):
     with open(path, "w") as file: file.write(value)
 found = {path + " " + value: attempt(lower, "/proc/" + path, value)
-         for path in ("self/oom_score_adj", "1/oom_score_adj", "self/oom_adj") for value in ("-1000", "0", "999", "-17")}
+         for path in ("self/oom_score_adj", "1/oom_score_adj", "self/oom_adj")
+         for value in ("-1000", "0", "999", "-17")}
 found["score"] = int(open("/proc/self/oom_score_adj").read())
 print(json.dumps(found))
 """

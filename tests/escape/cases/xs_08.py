@@ -47,6 +47,7 @@ def attack(box):
 
 
 def control(box):
-    found = seen(box, 2, 1, without=["mount_namespace", "ipc_namespace", "net_namespace", "landlock", "seccomp", "uid"])[0]
+    without = ["mount_namespace", "ipc_namespace", "net_namespace", "landlock", "seccomp", "uid"]
+    found = seen(box, 2, 1, without=without)[0]
     assert found["/tmp"] and found["/dev/shm"] and found["shm"], found
     return f"found by the next: {', '.join(name for name in found if found[name])}"

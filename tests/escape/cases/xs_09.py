@@ -11,8 +11,10 @@ WALLS = ["uts_namespace", "cgroup_namespace", "mount_namespace"]
 NAMES = """
 import re
 def lines(path): return open(path).read()
-def mounts(): return sorted(re.sub(r"^\\d+ \\d+ \\d+:\\d+ |inode64|uid=\\d+|gid=\\d+|:\\[\\d+\\]", "", line) for line in open("/proc/self/mountinfo"))
-seen = {"uname": [os.uname().nodename, socket.gethostname(), socket.getfqdn()], "domain": lines("/proc/sys/kernel/domainname"),
+def mounts():
+    return sorted(re.sub(r"^\\d+ \\d+ \\d+:\\d+ |inode64|uid=\\d+|gid=\\d+|:\\[\\d+\\]", "", line) for line in open("/proc/self/mountinfo"))
+seen = {"uname": [os.uname().nodename, socket.gethostname(), socket.getfqdn()],
+        "domain": lines("/proc/sys/kernel/domainname"),
         "cgroup": re.sub(r"^\\d+", "", lines("/proc/self/cgroup"), flags=re.M), "hostname": lines("/etc/hostname"),
         "hosts": lines("/etc/hosts"), "passwd": lines("/etc/passwd"), "environ": sorted(os.environ.items()),
         "mounts": mounts(), "ids": [os.getuid(), os.getgid(), os.getgroups()], "cwd": os.getcwd(), "pid": os.getpid(),
