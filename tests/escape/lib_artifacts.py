@@ -8,7 +8,7 @@ import shutil
 from escape.harness import escaped
 from escape.lib_files import SECRET, folder
 
-LEVELS = (["--isolation", "process"], ["--isolation", "subprocess"])
+LEVELS = {"process": [], "subprocess": ["--isolation", "subprocess"]}
 INTO_OUTPUT = "import os, sys\nos.chdir('output')\n"
 
 

@@ -25,7 +25,7 @@ def attack(box):
     words = []
     with room() as here:
         host = secret(here / "host-secret")
-        for number, level in enumerate(LEVELS):
+        for number, level in enumerate(LEVELS.values()):
             out = here / f"out{number}"
             result = collect(box, CODE, out, level, args=[host])
             assert result.verdict == "ok", result

@@ -22,9 +22,9 @@ def attack(box):
         host = folder(here / "host")
         secret(host / "inner")
         for number, (name, code) in enumerate(FORMS.items()):
-            for level in LEVELS:
-                out = here / f"out-{number}-{level[1]}"
-                result = collect(box, code, out, level, args=[host])
+            for level, flags in LEVELS.items():
+                out = here / f"out-{number}-{level}"
+                result = collect(box, code, out, flags, args=[host])
                 assert result.verdict == "ok", (name, result)
                 if out.exists():
                     no_secret(result, out)

@@ -50,7 +50,7 @@ def attack(box):
     with room() as here:
         host = victim(here)
         before = state(host)
-        for number, level in enumerate(LEVELS):
+        for number, level in enumerate(LEVELS.values()):
             result = collect(box, CODE, here / f"out{number}", level, args=[host])
             assert len(result.json["artifacts"]) == 40, result.json
         unchanged(before, state(host))

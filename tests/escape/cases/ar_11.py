@@ -31,9 +31,9 @@ def attack(box):
     words = []
     before = temporaries()
     with room() as here:
-        for level, depth in zip(LEVELS, (1000, 10000)):
-            out = here / level[1]
-            result = collect(box, DEEP, out, [*level, "--timeout", "2m"], args=[depth], timeout=180)
+        for level, depth in (("process", 1000), ("subprocess", 10000)):
+            out = here / level
+            result = collect(box, DEEP, out, [*LEVELS[level], "--timeout", "2m"], args=[depth], timeout=180)
             assert result.verdict == "ok", result
             names = contents(out)
             assert "small" in names and "d/d/d/d/seen" in names, names
@@ -52,6 +52,6 @@ def control(box):
 try: os.stat("output/" + "/".join(["d"] * 2100))
 except OSError as reason: print(reason.errno)
 """
-    result = box.python(code, flags=LEVELS[1], args=[2100])
+    result = box.python(code, flags=LEVELS["subprocess"], args=[2100])
     assert result.text == str(errno.ENAMETOOLONG), result
     return "by name: ENAMETOOLONG"

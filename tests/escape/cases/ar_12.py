@@ -22,7 +22,7 @@ NAMES = ["0000", "4777", "2755", "6777", "1777", "0111", "0222", "0777"]
 
 def attack(box):
     with room() as here:
-        for number, level in enumerate(LEVELS):
+        for number, level in enumerate(LEVELS.values()):
             out = here / f"out{number}"
             result = collect(box, CODE, out, level)
             found = contents(out)

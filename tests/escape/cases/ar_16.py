@@ -4,7 +4,7 @@ import os
 import stat
 import struct
 
-from cli.conftest import temporaries
+from cli.conftest import somebody_else_runs_coto
 from escape.harness import escaped
 from escape.lib_files import file, folder, room, tree, unchanged
 
@@ -13,6 +13,7 @@ TRIED = "/tmp and TMPDIR watched with inotify over runs of both levels; guessabl
 WALLS = ["mount_namespace"]
 
 CREATED = 0x100 | 0x80  # IN_CREATE, IN_MOVED_TO
+RUNS = 10
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -60,11 +61,9 @@ def attack(box):
         before, env = tree(victim), {"TMPDIR": str(place)}
         watch = Watch("/tmp", place)
         try:
-            for _ in range(10):
+            for _ in range(RUNS):
                 box.sh("echo x > output/f", env=env, flags=["--artifacts", here / "out", "--report", here / "reports"])
-            made = [name for name in watch.names() if name.startswith(str(place)) or is_ours(name)]
-            if made:
-                escaped("WRITE", f"a run made {made[:3]}")
+            judge(watch.names(), place)
             modes = [mode_inside(box, env) for _ in range(5)]
             names = {name for name in watch.names() if is_ours(name)}
         finally:
@@ -76,11 +75,16 @@ def attack(box):
     return f"no name at all at level process; {len(names)} random ones of mode 0700 at level subprocess"
 
 
+def judge(names, place):
+    """Others on this host may run coto, too; names of a run's own would be at least as many as there were runs."""
+    made = [name for name in names if is_ours(name)]
+    if any(name.startswith(str(place)) for name in names) or len(made) >= RUNS and not somebody_else_runs_coto():
+        escaped("WRITE", f"runs made {names[:3]}")
+
+
 def is_ours(path):
-    """Others on this host run coto, too: what they make is no evidence against this run."""
     name = os.path.basename(path)
-    return name.startswith("coto-") and not name.startswith("coto-test-") and os.path.dirname(path) == "/tmp" \
-        and path not in temporaries()
+    return name.startswith("coto-") and not name.startswith("coto-test-") and os.path.dirname(path) == "/tmp"
 
 
 def mode_inside(box, env):
