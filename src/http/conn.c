@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #define LINGER_MS 2000
+#define LINGER_BYTES (4u * 1024 * 1024)
 #define BODY_BYTES_PER_SECOND 16384
 #define WRITE_STEP 65536
 #define KEEP_BUFFER 16384
@@ -68,26 +69,6 @@ static void send_some(struct coto_http_conn *conn)
     }
 }
 
-static void flush(struct coto_http_conn *conn)
-{
-    send_some(conn);
-    if (conn->out.failed)
-        conn->is_broken = true;
-    if (coto_http_conn_unsent(conn) == 0) {
-        conn->out_pos = 0;
-        conn->write_since_us = 0;
-        (conn->out.cap > KEEP_BUFFER ? coto_buf_fini : coto_buf_clear)(&conn->out);
-    } else if (conn->write_since_us == 0 || conn->write_count >= WRITE_STEP) {
-        conn->write_since_us = coto_loop_now_us(conn->server->config.loop);
-        conn->write_count = 0;
-    }
-    if (conn->out_pos > WRITE_STEP && conn->out_pos > conn->out.len / 2) {
-        conn->out.len -= conn->out_pos;
-        memmove(conn->out.data, conn->out.data + conn->out_pos, conn->out.len);
-        conn->out_pos = 0;
-    }
-}
-
 /* Something could go on at once, but only the loop may make it. */
 static bool goes_on(const struct coto_http_conn *conn)
 {
@@ -99,6 +80,29 @@ static bool goes_on(const struct coto_http_conn *conn)
         return conn->in.len > 0 || request->reader.state == COTO_HTTP_BODY_DONE ||
                (request->head.length > 0 && (uint64_t)request->head.length > request->max);
     return conn->phase == COTO_HTTP_IDLE && conn->in.len > 0;
+}
+
+static void flush(struct coto_http_conn *conn)
+{
+    send_some(conn);
+    if (conn->out.failed)
+        conn->is_broken = true;
+    if (coto_http_conn_unsent(conn) == 0) {
+        conn->out_pos = 0;
+        (conn->out.cap > KEEP_BUFFER ? coto_buf_fini : coto_buf_clear)(&conn->out);
+    }
+    /* A kernel that took the last byte may still have no room for the next. */
+    if (conn->out.len == 0 && !goes_on(conn)) {
+        conn->write_since_us = 0;
+    } else if (conn->write_since_us == 0 || conn->write_count >= WRITE_STEP) {
+        conn->write_since_us = coto_loop_now_us(conn->server->config.loop);
+        conn->write_count = 0;
+    }
+    if (conn->out_pos > WRITE_STEP && conn->out_pos > conn->out.len / 2) {
+        conn->out.len -= conn->out_pos;
+        memmove(conn->out.data, conn->out.data + conn->out_pos, conn->out.len);
+        conn->out_pos = 0;
+    }
 }
 
 static uint32_t wanted_events(const struct coto_http_conn *conn)
@@ -191,6 +195,8 @@ static void turn(struct coto_http_conn *conn, char *data, size_t len)
 {
     conn->is_busy = true;
     size_t used = coto_http_handle(conn, data, len);
+    if (conn->phase == COTO_HTTP_LINGER && (conn->lingered += len) > LINGER_BYTES)
+        conn->is_broken = true;
     if (data == conn->in.data) {
         memmove(data, data + used, len - used);
         conn->in.len = len - used;
@@ -279,7 +285,7 @@ static void on_timer(void *arg)
         settle(conn, conn->events);
         return;
     }
-    bool is_writing = coto_http_conn_unsent(conn) > 0;
+    bool is_writing = conn->write_since_us != 0;
     if (is_writing || (conn->phase != COTO_HTTP_HEAD && conn->phase != COTO_HTTP_BODY)) {
         conn->server->stats.dropped += is_writing;
         coto_http_conn_end(conn);

@@ -30,6 +30,7 @@ struct coto_http_conn {
     int64_t since_us;       /* of the phase */
     int64_t write_since_us; /* when unsent bytes began to wait; 0: none do */
     size_t write_count;     /* taken since then */
+    size_t lingered;        /* bytes thrown away */
     int64_t deadline_us, timer_due_us;
     uint64_t timer;
     bool is_busy;    /* in its turn: everything is sent and settled at the end of it */

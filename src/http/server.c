@@ -17,6 +17,8 @@
 /* How long a listener rests when there is no descriptor to accept with. */
 #define REST_MS 100
 #define BACKLOG 1024
+/* Whoever has connected or was answered just now may be about to send a request. */
+#define SPARED_MS 1000
 
 struct coto_http_listener {
     struct coto_http *server;
@@ -83,11 +85,13 @@ static unsigned count_peer(const struct coto_http *server, uint64_t key)
     return count;
 }
 
-static bool end_an_idle_one(struct coto_http *server)
+/* The one that has been idle longest, if that is min_ms. */
+static bool end_an_idle_one(struct coto_http *server, int64_t min_ms)
 {
     struct coto_http_conn *oldest = server->idle.idle_next;
 
-    if (oldest == &server->idle)
+    if (oldest == &server->idle ||
+        coto_loop_now_us(server->config.loop) - oldest->since_us < min_ms * 1000)
         return false;
     coto_http_conn_end(oldest);
     return true;
@@ -116,7 +120,7 @@ static void let_in(struct coto_http_listener *listener, int fd, const union addr
     uint64_t key = identify(fd, address, &peer);
 
     if (count_peer(server, key) >= limits->connections_per_peer ||
-        (server->stats.connections >= limits->connections && !end_an_idle_one(server)) ||
+        (server->stats.connections >= limits->connections && !end_an_idle_one(server, SPARED_MS)) ||
         coto_http_conn_new(server, fd, listener->tls, &peer, key) < 0)
         turn_away(listener, fd);
 }
@@ -137,7 +141,7 @@ static bool make_room(struct coto_http_listener *listener)
 {
     struct coto_http *server = listener->server;
 
-    if (end_an_idle_one(server))
+    if (end_an_idle_one(server, SPARED_MS))
         return true;
     coto_own_close(&server->spare_fd);
     coto_auto_fd fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -336,7 +340,7 @@ void coto_http_recycle(struct coto_http *server)
     for (int i = 0; i < COTO_HTTP_BUCKETS; i++)
         for (struct coto_http_conn *conn = server->buckets[i]; conn; conn = conn->next)
             conn->is_last = true;
-    while (end_an_idle_one(server))
+    while (end_an_idle_one(server, 0))
         ;
 }
 

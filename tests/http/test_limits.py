@@ -1,0 +1,216 @@
+"""Too many, too slow, too greedy: others are served all the same."""
+import resource
+import select
+import socket
+import time
+
+import pytest
+
+from .helpers import HELLO, PATIENCE, Client, Server, get
+
+
+def test_idle_connections_end():
+    with Server("idle_ms=200") as server, server.connect() as never, server.connect() as once:
+        assert once.ask(HELLO).status == 200
+        began = time.monotonic()
+        assert never.is_closed() and once.is_closed()
+        assert time.monotonic() - began < PATIENCE / 2
+
+
+def test_a_request_may_run_longer_than_any_deadline():
+    with Server("idle_ms=50", "head_ms=50", "body_ms=50", "write_ms=50") as server:
+        assert server.ask(get("/later?ms=400")).status == 200
+        assert server.ask(get("/events?n=30")).status == 200
+
+
+# ---- slow readers ----
+
+def small_window(server):
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.settimeout(PATIENCE)
+    sock.connect(server.address)
+    return Client(sock)
+
+
+def test_a_stream_nobody_reads_is_dropped_at_its_limit(server):
+    before = server.stats()
+    memory = server.resident_kib()
+    with small_window(server) as client:
+        client.send(get("/flood"))
+        server.wait_stats(dropped=before["dropped"] + 1, gone=before["gone"] + 1, connections=1)
+    assert server.resident_kib() - memory < 8192
+
+
+def test_a_stream_that_is_read_is_not_dropped(server):
+    before = server.stats()["dropped"]
+    with server.connect() as client:
+        client.send(get("/flood"))
+        client.head()
+        for _ in range(2000):
+            client._more()
+            client.rest.clear()
+    assert server.stats()["dropped"] == before
+
+
+def test_a_reply_nobody_reads_is_dropped_in_time():
+    with Server("write_ms=300") as server, small_window(server) as client:
+        client.send(get("/download?bytes=100000000"))
+        server.wait_stats(dropped=1, gone=1, connections=1)
+
+
+def test_a_trickling_reader_is_dropped_too():
+    """Progress alone is not enough: 64 KiB per write_ms."""
+    with Server("write_ms=300") as server, small_window(server) as client:
+        client.send(get("/download?bytes=100000000"))
+        end = time.monotonic() + PATIENCE
+        while server.stats()["dropped"] == 0:
+            assert time.monotonic() < end
+            client.sock.recv(512)
+            time.sleep(0.01)
+
+
+# ---- too many ----
+
+def test_2000_idle_connections_disturb_nobody():
+    need = 2100
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < need:
+        pytest.skip(f"only {hard} descriptors allowed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, need), hard))
+    try:
+        with Server("per_peer=3000") as server:
+            began_kib = server.resident_kib()
+            idle = [server.connect() for _ in range(2000)]
+            for client in idle[::2]:
+                client.send(HELLO[:10])
+            began = time.monotonic()
+            for _ in range(50):
+                assert server.ask(HELLO).status == 200
+            assert time.monotonic() - began < PATIENCE / 2
+            assert server.resident_kib() - began_kib < 12288
+            assert server.stats()["connections"] == 2001
+            for client in idle:
+                client.sock.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_the_longest_idle_one_makes_room():
+    with Server("connections=4") as server:
+        clients = [server.connect() for _ in range(4)]
+        for client in clients:
+            assert client.ask(HELLO).status == 200
+        with server.connect() as too_soon:
+            assert too_soon.reply().status == 503
+        time.sleep(1.1)
+        for client in clients[2:] + clients[:1]:
+            assert client.ask(HELLO).status == 200
+        with server.connect() as fifth:
+            assert fifth.ask(HELLO).status == 200
+            assert clients[1].is_closed()
+            for client in clients[2:] + clients[:1]:
+                assert client.ask(HELLO).status == 200
+        for client in clients:
+            client.sock.close()
+
+
+def test_busy_ones_make_no_room():
+    with Server("connections=2") as server:
+        busy = [server.connect() for _ in range(2)]
+        for client in busy:
+            client.send(get("/events?n=1000"))
+            client.head()
+        with server.connect() as third:
+            reply = third.reply()
+            assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+            assert third.is_closed()
+        for client in busy:
+            client.sock.close()
+
+
+def test_one_peer_cannot_take_all(tmp_path):
+    path = tmp_path / "s"
+    with Server("per_peer=3", listen=["127.0.0.1:0", f"unix:{path}"]) as server:
+        clients = [server.connect() for _ in range(3)]
+        for client in clients:
+            assert client.ask(HELLO).status == 200
+        with server.connect() as fourth:
+            assert fourth.reply().status == 503
+        other = socket.socket()
+        other.bind(("127.0.0.2", 0))
+        other.settimeout(PATIENCE)
+        other.connect(server.address)
+        unix = socket.socket(socket.AF_UNIX)
+        unix.settimeout(PATIENCE)
+        unix.connect(str(path))
+        for sock in other, unix:
+            with Client(sock) as client:
+                assert client.ask(HELLO).status == 200
+        clients.pop().sock.close()
+        server_is_free = clients[0]
+        while b'"connections":2' not in server_is_free.ask(get("/stats")).body:
+            pass
+        with server.connect() as again:
+            assert again.ask(HELLO).status == 200
+        for client in clients:
+            client.sock.close()
+
+
+def limit_descriptors():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+
+
+def test_without_descriptors_clients_are_told_and_the_loop_does_not_spin():
+    with Server(preexec_fn=limit_descriptors) as server:
+        clients = [server.connect() for _ in range(150)]
+        for client in clients:
+            client.send(get("/events?n=100000"))
+        outcomes = {200: 0, 503: 0}
+        for client in clients:
+            try:
+                outcomes[client.head().status] += 1
+            except ConnectionResetError:
+                outcomes[503] += 1
+        assert outcomes[200] > 20 and outcomes[503] > 100, outcomes
+
+        before = cpu_seconds(server)
+        time.sleep(0.5)
+        streams = cpu_seconds(server) - before
+        for client in clients:
+            client.sock.close()
+        assert streams < 0.4, "the accept loop spins"
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                assert server.ask(HELLO).status == 200
+                break
+            except (AssertionError, OSError):
+                assert time.monotonic() < end, "does not recover"
+        assert server.stats()["refused"] > 100
+
+
+def test_without_any_descriptor_the_listener_rests():
+    """Not even the spare one can be had again: somebody else in the process took it."""
+    with Server(preexec_fn=limit_descriptors) as server:
+        held = [server.connect() for _ in range(60)]
+        for client in held:
+            client.send(get("/later?ms=100000"))
+        select.select([], [], [], 0.3)
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (5, 40))
+        waiting = [server.connect() for _ in range(5)]
+        before = cpu_seconds(server)
+        time.sleep(0.5)
+        assert cpu_seconds(server) - before < 0.2
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (40, 40))
+        for client in held:
+            client.sock.close()
+        assert waiting[0].ask(HELLO).status == 200
+        for client in waiting:
+            client.sock.close()
+
+
+def cpu_seconds(server):
+    with open(f"/proc/{server.process.pid}/stat") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / 100
