@@ -23,6 +23,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "init/floor.h"
 #include "wire/frame.h"
 
 #include <stdbool.h>
@@ -55,6 +56,7 @@ struct init {
     bool is_pid1;
     bool is_built;    /* it made the sandbox around itself (--setup) */
     bool bye;
+    struct init_floor floor;
     uint64_t ignored; /* signals that it may have inherited as ignored */
     int put_fd; /* file that PUT_DATA continues, -1 none */
     char put_path[256];

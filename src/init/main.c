@@ -420,6 +420,7 @@ int main(int argc, char **argv)
         }
         init.is_built = true;
         init.work_fd = built.work_fd;
+        init.floor = built.floor;
         init.ignored = built.ignored;
         init.labels_fd = built.labels_fd;
     }

@@ -277,7 +277,12 @@ int init_setup(int stream_fd, struct init_built *ret_built, struct coto_err *err
         before = now;
     }
     coto_own_close(&s.root.fd);
-    *ret_built = (struct init_built){s.root.work_fd, s.ns, s.what.ignored, s.labels_fd};
+    *ret_built = (struct init_built){.work_fd = s.root.work_fd,
+                                     .ns = s.ns,
+                                     .ignored = s.what.ignored,
+                                     .labels_fd = s.labels_fd};
+    if (init_floor_take(&s.what, &ret_built->floor, err))
+        return -1;
     coto_setup_fini(&s.what);
     return 0;
 }

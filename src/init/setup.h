@@ -3,12 +3,14 @@
 #pragma once
 
 #include "base/err.h"
+#include "init/floor.h"
 #include "kernel/ns.h"
 #include "wire/setup.h"
 
 struct init_built {
     int work_fd;           /* the workspace, writable */
     struct coto_ns_set ns; /* this process is in these, none of them the host's */
+    struct init_floor floor;
     uint64_t ignored;      /* signals it inherited as ignored */
     int labels_fd;         /* a /proc that can be written to, for AppArmor; -1 none */
 };

@@ -148,6 +148,8 @@ int init_spawn(struct init *init, const struct coto_frame *frame, struct coto_er
     struct init_proc *proc = frame->proc ? free_slot(init, frame->proc) : NULL;
     int failed = init_spec_parse(frame, &spec, err);
 
+    if (!failed)
+        failed = init_floor_check(&init->floor, &spec, err);
     if (!failed && !proc)
         failed = coto_err_set(err, COTO_ERR_LIMIT, 0, "process number %u is taken, or %d run already",
                               frame->proc, COTO_INIT_PROCS);

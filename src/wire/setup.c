@@ -22,6 +22,10 @@ void coto_setup_encode(const struct coto_setup *setup, struct coto_buf *out)
     coto_frame_add_num(out, COTO_TAG_CAPS, setup->caps);
     coto_frame_add_num(out, COTO_TAG_S_IGNORED, setup->ignored);
     coto_frame_add_num(out, COTO_TAG_S_APPARMOR, setup->apparmor);
+    if (setup->filter) {
+        coto_frame_add(out, COTO_TAG_SECCOMP, setup->filter, setup->filter_len);
+        coto_frame_add_num(out, COTO_TAG_LANDLOCK_ABI, setup->landlock_abi);
+    }
     coto_frame_add_text(out, COTO_TAG_S_USER, setup->user_name);
     coto_frame_add_text(out, COTO_TAG_S_HOST, setup->hostname);
     coto_frame_add_text(out, COTO_TAG_CWD, setup->workdir);
@@ -49,6 +53,7 @@ void coto_setup_encode(const struct coto_setup *setup, struct coto_buf *out)
 
 void coto_setup_fini(struct coto_setup *setup)
 {
+    free(setup->filter);
     free(setup->user_name);
     free(setup->hostname);
     free(setup->workdir);
@@ -160,6 +165,18 @@ static int take_scalar(struct coto_setup *setup, const struct coto_field *field)
     return 0;
 }
 
+static int take_filter(struct coto_setup *setup, const struct coto_field *field)
+{
+    if (setup->filter || field->len == 0)
+        return -1;
+    setup->filter = malloc(field->len);
+    if (!setup->filter)
+        return -1;
+    memcpy(setup->filter, field->data, field->len);
+    setup->filter_len = field->len;
+    return 0;
+}
+
 static int take_field(struct coto_setup *setup, const struct coto_field *field,
                       struct coto_setup_path **current)
 {
@@ -170,6 +187,11 @@ static int take_field(struct coto_setup *setup, const struct coto_field *field,
         return set_text(&setup->hostname, field);
     case COTO_TAG_CWD:
         return set_text(&setup->workdir, field);
+    case COTO_TAG_SECCOMP:
+        return take_filter(setup, field);
+    case COTO_TAG_LANDLOCK_ABI:
+        setup->landlock_abi = coto_field_value(field);
+        return 0;
     case COTO_TAG_S_ROOTFS:
         *current = &setup->rootfs;
         return 0;

@@ -42,6 +42,11 @@ struct coto_setup {
     uint32_t uid, gid;
     uint64_t caps;
     uint64_t ignored; /* signals the supervisor's caller left ignored; bit 0 is signal 1 */
+    /* Where others than who made the sandbox start its programs: what each of those must
+     * have at least. filter NULL: no such rule. */
+    char *filter; /* seccomp, as EXEC has it */
+    size_t filter_len;
+    uint64_t landlock_abi;
     char *user_name, *hostname, *workdir;
     int64_t disk_bytes, tmp_bytes, inodes;
     bool noexec, writable_output_only, verbose;

@@ -93,7 +93,7 @@ int coto_launch_receive(int fd, struct coto_buf *buf, struct coto_frame *ret_fra
 #define NUMBERS(X)                                                                                 \
     X(uid) X(gid) X(caps) X(memory_bytes) X(swap_bytes) X(cpus_milli) X(pids) X(disk_bytes)         \
     X(tmp_bytes) X(inodes) X(iops) X(cpu_time_ms) X(writable_output_only) X(noexec) X(isolation)    \
-    X(idmap) X(need) X(want) X(parked)
+    X(idmap) X(need) X(want) X(parked) X(seccomp_tier)
 
 enum {
 #define X(name) NUMBER_##name,

@@ -10,6 +10,7 @@
 #include "base/weak.h"
 #include "drivers/initbin.h"
 #include "kernel/mount.h"
+#include "kernel/seccomp.h"
 #include "wire/setup.h"
 
 #include <errno.h>
@@ -293,6 +294,26 @@ static int fill_setup(const struct native *n, bool verbose, struct coto_setup *s
     return 0;
 }
 
+/* The programs of this sandbox are started by a process that we do not trust. */
+static int set_floor(const struct native *n, struct coto_setup *setup, struct coto_err *err)
+{
+    static struct coto_seccomp_program program;
+    static int tier = -1;
+    static bool noexec;
+
+    if (tier != n->plan->seccomp_tier || noexec != n->plan->noexec) {
+        tier = -1;
+        if (coto_seccomp_build(n->plan->seccomp_tier, n->plan->noexec, &program, err))
+            return -1;
+        tier = n->plan->seccomp_tier;
+        noexec = n->plan->noexec;
+    }
+    setup->filter = (char *)program.code;
+    setup->filter_len = program.len * sizeof program.code[0];
+    setup->landlock_abi = n->base.landlock_abi;
+    return 0;
+}
+
 /* A supervisor with CAP_SYS_ADMIN takes the clones from the plan's own descriptors,
  * so no name is resolved again; otherwise init re-opens and compares. Count. */
 static int clone_mounts(const struct coto_plan *plan, int fds[COTO_SETUP_MOUNTS])
@@ -317,7 +338,7 @@ int native_send_setup(struct native *n, bool verbose, struct coto_err *err)
     coto_auto_buf frame = {0};
     int fds[COTO_SETUP_MOUNTS];
 
-    if (fill_setup(n, verbose, &setup, err))
+    if (fill_setup(n, verbose, &setup, err) || (native_serves && set_floor(n, &setup, err)))
         return -1;
     int count = clone_mounts(n->plan, fds);
     setup.mounts_given = count > 0;

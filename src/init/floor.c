@@ -1,0 +1,74 @@
+#include "init/floor.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int add_writable(struct coto_setup *setup, struct coto_strv *list)
+{
+    char output[4200];
+
+    snprintf(output, sizeof output, "%s/output", setup->workdir);
+    int failed = coto_strv_add(list, setup->writable_output_only ? output : setup->workdir) ||
+                 coto_strv_add(list, "/tmp") || coto_strv_add(list, "/dev/shm");
+    for (unsigned i = 0; i < setup->tmpfs_count && !failed; i++)
+        failed = coto_strv_add(list, setup->tmpfs[i].target);
+    for (unsigned i = 0; i < setup->mount_count && !failed; i++)
+        failed = setup->mounts[i].writable && coto_strv_add(list, setup->mounts[i].target);
+    return failed;
+}
+
+int init_floor_take(struct coto_setup *setup, struct init_floor *ret_floor, struct coto_err *err)
+{
+    struct init_floor floor = {.is_set = setup->filter != NULL,
+                               .filter = setup->filter,
+                               .filter_len = setup->filter_len,
+                               .landlock_abi = setup->landlock_abi,
+                               .caps = setup->caps,
+                               .uid = setup->uid,
+                               .gid = setup->gid,
+                               .noexec = setup->noexec};
+
+    if (floor.is_set && add_writable(setup, &floor.writable))
+        return coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "keep the walls");
+    setup->filter = NULL;
+    *ret_floor = floor;
+    return 0;
+}
+
+static bool is_writable(const struct init_floor *floor, const char *path)
+{
+    for (size_t i = 0; i < floor->writable.count; i++)
+        if (strcmp(floor->writable.items[i], path) == 0)
+            return true;
+    return false;
+}
+
+static const char *what_is_weaker(const struct init_floor *floor, const struct init_spec *spec)
+{
+    if (spec->filter_len * sizeof *spec->filter != floor->filter_len ||
+        memcmp(spec->filter, floor->filter, floor->filter_len) != 0)
+        return "seccomp";
+    if (spec->landlock_abi < floor->landlock_abi || (floor->noexec && !spec->noexec))
+        return "landlock";
+    if (!spec->has_uid || spec->uid != floor->uid || spec->gid != floor->gid)
+        return "uid";
+    if (spec->caps & ~floor->caps)
+        return "capabilities";
+    for (size_t i = 0; i < spec->writable.count; i++)
+        if (!is_writable(floor, spec->writable.items[i]))
+            return "landlock";
+    return NULL;
+}
+
+int init_floor_check(const struct init_floor *floor, const struct init_spec *spec,
+                     struct coto_err *err)
+{
+    const char *wall = floor->is_set ? what_is_weaker(floor, spec) : NULL;
+
+    if (!wall)
+        return 0;
+    coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "%s: weaker than this sandbox was made for", wall);
+    return coto_err_remedy(err, "create a sandbox with the policy that the program needs");
+}
