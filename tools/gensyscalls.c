@@ -26,6 +26,8 @@ static const char *errno_word(int error)
         return "0 (done nothing)";
     case EPERM:
         return "EPERM";
+    case EINVAL:
+        return "EINVAL";
     case ENOSYS:
         return "ENOSYS";
     case EAFNOSUPPORT:

@@ -33,7 +33,9 @@ static void add_rlimits(struct coto_session *s)
     const struct coto_plan *plan = s->plan;
     struct coto_buf *out = &s->out;
 
-    add_rlimit(out, RLIMIT_CORE, 0, 0);
+    /* Not 0: a core handler that is a program (core_pattern with a pipe) is started on the
+     * host whatever the limit, but for this one value. The filter keeps it. */
+    add_rlimit(out, RLIMIT_CORE, 1, 1);
     add_rlimit(out, RLIMIT_NOFILE, plan->nofile, plan->nofile);
     add_rlimit(out, RLIMIT_MEMLOCK, 65536, 65536);
     add_rlimit(out, RLIMIT_STACK, 8 * COTO_MB, 64 * COTO_MB);

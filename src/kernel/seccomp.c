@@ -92,6 +92,7 @@ enum {
     REQ_SETFLAGS = 0x40086602,
     REQ_FSSETXATTR = 0x401c5820,
     CMD_SETLEASE = 1024,
+    RES_CORE = 4,
     CMD_NOTIFY = 1026,
     OPT_SET_SECCOMP = 22,
     OPT_SET_MM = 35,
@@ -244,6 +245,10 @@ static bool holds(enum check_id check, const uint64_t args[6])
         return args[1] == 0;
     case CHECK_NOT_INIT: /* it has the program's uid, which is all the kernel asks for */
         return (uint32_t)args[0] != 1;
+    case CHECK_RLIMIT: /* it is 1, which alone keeps a crash from the host's core handler */
+        return (uint32_t)args[0] != RES_CORE;
+    case CHECK_PRLIMIT:
+        return (uint32_t)args[0] != 1 && ((uint32_t)args[1] != RES_CORE || args[2] == 0);
     case CHECK_SOCKET:
         return socket_holds(args[0], type, args[2]);
     case CHECK_SOCKETPAIR:
@@ -342,6 +347,8 @@ static const struct check checks[CHECK_COUNT] = {
     [CHECK_SCHED] = {ALLOW, {{{1, MASKED(~(uint32_t)RESET_ON_FORK, 0, 3, 5)}}}},
     [CHECK_PERF] = {ALLOW, {{{1, VALUES(0)}}}},
     [CHECK_NOT_INIT] = {DENY_VALUES, {{{0, VALUES(1)}}}},
+    [CHECK_RLIMIT] = {DENY_VALUES, {{{0, VALUES(RES_CORE)}}}},
+    [CHECK_PRLIMIT] = {DENY_VALUES, {{{0, VALUES(1)}}}}, /* the rest: compile_prlimit */
     [CHECK_SOCKET] = {ALLOW,
                       {UNIX_CLAUSE,
                        {{0, VALUES(FAMILY_INET, FAMILY_INET6)},
@@ -462,6 +469,18 @@ static int emit_clause(struct builder *b, const struct term terms[3], int fail)
     return next;
 }
 
+/* RLIMIT_CORE with a new value, a pointer of 64 bits. */
+static int compile_prlimit(struct builder *b, int deny)
+{
+    static const struct term core = {1, VALUES(RES_CORE)};
+    int allow = emit_verdict(b, SECCOMP_RET_ALLOW);
+
+    emit_if(b, BPF_JEQ, 0, allow, deny);
+    int high = emit_load(b, HIGH_WORD(2));
+    emit_if(b, BPF_JEQ, 0, high, deny);
+    return emit_term(b, &core, emit_load(b, LOW_WORD(2)), allow);
+}
+
 static int compile_check(struct builder *b, enum check_id id)
 {
     const struct check *check = &checks[id];
@@ -472,6 +491,8 @@ static int compile_check(struct builder *b, enum check_id id)
         emit_if(b, BPF_JSET, first->mask, deny, emit_verdict(b, SECCOMP_RET_ALLOW));
         return emit_load(b, LOW_WORD(first->arg));
     }
+    if (id == CHECK_PRLIMIT)
+        return emit_term(b, first, deny, compile_prlimit(b, deny));
     if (check->kind == DENY_VALUES)
         return emit_term(b, first, deny, emit_verdict(b, SECCOMP_RET_ALLOW));
     int next = deny;

@@ -276,8 +276,8 @@
     X(futex_requeue, DEFAULT, ENOSYS, NONE) \
     X(prctl, STRICT, ENOSYS, PRCTL) \
     X(getrlimit, STRICT, ENOSYS, NONE) \
-    X(setrlimit, DEFAULT, ENOSYS, NONE) \
-    X(prlimit64, STRICT, ENOSYS, NOT_INIT) \
+    X(setrlimit, DEFAULT, ENOSYS, RLIMIT) \
+    X(prlimit64, STRICT, ENOSYS, PRLIMIT) \
     X(getrusage, STRICT, ENOSYS, NONE) \
     X(getpriority, STRICT, ENOSYS, NONE) \
     X(setpriority, STRICT, ENOSYS, NONE) \
@@ -542,6 +542,8 @@
     X(SCHED, EPERM, "policy is SCHED_OTHER, SCHED_BATCH or SCHED_IDLE") \
     X(PERF, EPERM, "pid is 0, the caller itself") \
     X(NOT_INIT, EPERM, "pid is not 1, coto-init") \
+    X(RLIMIT, EINVAL, "resource is not RLIMIT_CORE") \
+    X(PRLIMIT, EINVAL, "pid is not 1, coto-init; RLIMIT_CORE is only read") \
     X(SOCKET, EAFNOSUPPORT, "UNIX stream, dgram, seqpacket; INET and INET6 stream, dgram with protocol 0, TCP, UDP") \
     X(SOCKETPAIR, EAFNOSUPPORT, "UNIX stream, dgram or seqpacket, protocol 0") \
     X(SOCKOPT, EOPNOTSUPP, "level is not IPPROTO_UDP") \

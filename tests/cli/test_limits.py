@@ -303,7 +303,7 @@ def test_rlimits_from_inside():
     code = ("import resource as r, json\nprint(json.dumps({n: r.getrlimit(getattr(r, 'RLIMIT_' + n)) for n in "
             "('NOFILE', 'CORE', 'MEMLOCK', 'FSIZE', 'RTPRIO', 'NICE', 'MSGQUEUE')}))")
     limits = inside(code, "--nofile", "77", "--fsize", "5m")
-    assert limits["NOFILE"] == [77, 77] and limits["CORE"] == [0, 0]
+    assert limits["NOFILE"] == [77, 77] and limits["CORE"] == [1, 1]
     assert limits["FSIZE"] == [5 << 20, 5 << 20]
     assert limits["RTPRIO"] == limits["NICE"] == limits["MSGQUEUE"] == [0, 0]
 

@@ -124,6 +124,15 @@ static void sweep_sockets(struct machine *m, int tier, int number)
             }
 }
 
+/* Whose, which, and whether there is a new one. */
+static void sweep_limits(struct machine *m, int tier)
+{
+    for (unsigned i = 0; i < 3 * 6 * 2; i++) {
+        uint64_t low[3] = {i % 3, i / 3 % 6, i / 18 ? 0x1000 : 0};
+        try_args(m, tier, SYS_prlimit64, low);
+    }
+}
+
 static void sweep(struct machine *m, int tier)
 {
     static const uint32_t archs[] = {ARCH, AUDIT_ARCH_I386, AUDIT_ARCH_AARCH64, 0, 0xffffffff};
@@ -141,6 +150,7 @@ static void sweep(struct machine *m, int tier)
         compare(m, tier, &(struct seccomp_data){.nr = (int)odd[i], .arch = ARCH});
     sweep_sockets(m, tier, SYS_socket);
     sweep_sockets(m, tier, SYS_socketpair);
+    sweep_limits(m, tier);
 }
 
 static void check_coverage(const struct machine *m)

@@ -7,15 +7,15 @@ from escape.harness import Untestable, escaped
 from escape.lib_files import TRY
 
 TITLE = 'core dumps'
-TRIED = 'RLIMIT_CORE raised by setrlimit and prlimit; abort and a segmentation fault in the workspace, /tmp and output; core files and the host\'s handler afterwards'
+TRIED = 'RLIMIT_CORE raised and lowered by setrlimit and prlimit; abort and a segmentation fault in the workspace, /tmp and output; core files and the host\'s handler afterwards'
 WALLS = ['seccomp']
 CRASH = TRY + """
 import resource, signal, subprocess
 out = {}
-for pair in ((1 << 30, 1 << 30), (2 ** 64 - 1, 2 ** 64 - 1), (4096, 4096)):
+for pair in ((1 << 30, 1 << 30), (2 ** 64 - 1, 2 ** 64 - 1), (4096, 4096), (0, 1), (0, 0)):
     cell = (ctypes.c_ulong * 2)(*pair)
-    out['set %d' % pair[0]] = kernel(160, 4, cell)
-    out['prlimit %d' % pair[0]] = kernel(302, 0, 4, cell, None)
+    out['set %d %d' % pair] = kernel(160, 4, cell)
+    out['prlimit %d %d' % pair] = kernel(302, 0, 4, cell, None)
 dumped = []
 for place in ('/workspace', '/workspace/output', '/tmp', '/dev/shm'):
     for number in (signal.SIGABRT, signal.SIGSEGV, signal.SIGQUIT):
@@ -43,8 +43,11 @@ def attack(box):
         escaped('WRITE', f'dumped in {dumped}, left {left}, on the host {cores() - before}')
     allowed = [name for name, word in out.items() if word == 'done']
     if allowed:
-        escaped('ESCAPE', f'limit raised: {allowed}')
-    return f'limit {limit}, cannot be raised; no core file, no core flag'
+        escaped('ESCAPE', f'limit changed: {allowed}')
+    # The one value with which a handler behind a pipe is not started either.
+    if limit != [1, 1] and resource.getrlimit(resource.RLIMIT_CORE)[1] != 0:
+        escaped('WRITE', f'limit {limit}: a core handler on the host would be started')
+    return f'limit {limit}, neither raised nor lowered; no core file, no core flag'
 
 
 def control(box):

@@ -21,7 +21,7 @@ CALLS = {
     "mknod_char": (133, ("s:/workspace/c", 0o20666, 0x103), 1, "EPERM"),
     "mknodat_block": (259, (-100, "s:/workspace/b", 0o60666, 0xfe00), 2, "EPERM"),
     "read_implies_exec": (135, (0x400000,), 0, "EPERM"), "fifo_scheduler": (144, (0, 1, "m:1"), 1, "EPERM"),
-    "prlimit_init": (302, (1, 7, 0, "b:16"), 0, "EPERM"), "affinity_init": (203, (1, 8, "m:1,0"), 0, "EPERM"),
+    "prlimit_init": (302, (1, 7, 0, "b:16"), 0, "EINVAL"), "affinity_init": (203, (1, 8, "m:1,0"), 0, "EPERM"),
 }
 # Allowed by value: with a high word that is not zero the value is another one, and refused.
 ALLOWED = {"unix": (41, (1, 1, 0), 0, "EAFNOSUPPORT"), "unix_pair": (53, (1, 1, 0, "b:8"), 0, "EAFNOSUPPORT"),
