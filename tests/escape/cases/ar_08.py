@@ -8,7 +8,7 @@ from escape.lib_artifacts import INTO_OUTPUT, collect
 from escape.lib_files import folder, room
 
 TITLE = "hostile names"
-TRIED = "20 names with newlines, escapes, bidi marks, CRLF, quotes, options, bad UTF-8, 255 bytes: result, errors, report"
+TRIED = "22 names: newlines, escapes, bidi marks, CRLF, quotes, options, bad UTF-8; in result, errors, report"
 WALLS = ["output_limit"]
 
 NAMES = [b"new\nline", b"car\r\nHeader: x", b"\x1b[31mred", b"\x1b]0;title\x07", b"\x9b31m", b"\xc2\x9b31m", b"-rf", b"--help",

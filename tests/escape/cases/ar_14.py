@@ -9,8 +9,8 @@ WALLS = ["mount_namespace"]
 BAD = ["..", "../x", "a/../x", "a/..", "/etc/x", "/etc/passwd", "/usr/bin/x", "/proc/self/mem", "/proc/1/x", "/dev/x",
        "/dev/shm/../../etc/x", "/", "/workspace/../etc/x", "/workspace2/x", "/tmpx", "a" * 256, "/workspace/" + "b/" * 2200,
        "/workspace", ".", "//", "/run/x", "/var/x"]
-GOOD = {"./": "/workspace/source", "./a//b": "/workspace/a/b", "a/./b/": "/workspace/a/b/source", "/tmp//x": "/tmp/x", "a..b": "/workspace/a..b",
-        "...": "/workspace/...", " ": "/workspace/ ", "%s": "/workspace/%s"}
+GOOD = {"./": "/workspace/source", "./a//b": "/workspace/a/b", "a/./b/": "/workspace/a/b/source",
+        "/tmp//x": "/tmp/x", "a..b": "/workspace/a..b", "...": "/workspace/...", " ": "/workspace/ ", "%s": "/workspace/%s"}
 POLICIES = ['{"copy": ["%s:a\\u0000b"]}', '{"copy": ["%s:\\ud800"]}', '{"copy": ["%s:../x"]}', '{"copy": [7]}',
             '{"copy": {"a": "b"}}', '{"workdir": "/a\\u0000b"}', '{"copy": ["\\u0000"]}']
 
