@@ -12,7 +12,7 @@ WALLS = ['seccomp']
 CRASH = TRY + """
 import resource, signal, subprocess
 out = {}
-for pair in ((1 << 30, 1 << 30), (2 ** 64 - 1, 2 ** 64 - 1), (4096, 4096), (0, 1), (0, 0)):
+for pair in ((1 << 30, 1 << 30), (2 ** 64 - 1, 2 ** 64 - 1), (4096, 4096), (0, 1), (0, 0)) if len(sys.argv) > 1 else ():
     cell = (ctypes.c_ulong * 2)(*pair)
     out['set %d %d' % pair] = kernel(160, 4, cell)
     out['prlimit %d %d' % pair] = kernel(302, 0, 4, cell, None)
@@ -38,7 +38,7 @@ def cores():
 
 def attack(box):
     before = cores()
-    out, dumped, left, limit = box.inside(CRASH)
+    out, dumped, left, limit = box.inside(CRASH, args=['change'])
     if dumped or left or cores() - before:
         escaped('WRITE', f'dumped in {dumped}, left {left}, on the host {cores() - before}')
     allowed = [name for name, word in out.items() if word == 'done']
