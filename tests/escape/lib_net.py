@@ -8,9 +8,11 @@ import threading
 
 from escape.fakenet import ADDRESSES, ADDRESSES_6
 from escape.harness import escaped
+from escape.lib_calls import answers, expect, reached, summary
 from escape.lib_files import TRY, counted
 
-__all__ = ["ADDRESSES", "ADDRESSES_6", "call", "fake_host", "held", "listeners", "met"]
+__all__ = ["ADDRESSES", "ADDRESSES_6", "call", "fake_host", "held", "listeners", "met",
+           "supported", "unsupported"]
 HERE = pathlib.Path(__file__).resolve().parent
 # [kind, host, port] in, word out: 'reached', 'silence' or the errno's name.
 CALL = TRY + """
@@ -58,6 +60,24 @@ def met(found, least=None):
     arrived = [name for name, word in found.items() if word == "reached"]
     assert len(arrived) >= (len(found) if least is None else least), found
     return f"{len(arrived)} of {len(found)} reached"
+
+
+# ---- socket(2) by family, type and protocol ----
+
+def refusals(rows):
+    return {line.split()[0]: "EAFNOSUPPORT" for line in rows}
+
+
+def unsupported(box, rows):
+    """What the rows were answered; an escape when one reached the kernel."""
+    found = answers(box, rows)
+    expect(found, refusals(rows))
+    return summary(found)
+
+
+def supported(box, rows, least):
+    """The control: without the filter so many of them reach the kernel."""
+    return reached(box, rows, refusals(rows), least=least)
 
 
 @contextlib.contextmanager
