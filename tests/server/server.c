@@ -1,4 +1,4 @@
-/* coto-http-test: a server for tests/http, nothing but src/http and what provokes it.
+/* coto-http-test: a server for tests/server, nothing but src/http and what provokes it.
  *
  *   coto-http-test [LIMIT=NUMBER | tls=CERT,KEY[,CLIENT_CA[,CRL]] | listen=WHERE | listen-fd=N]...
  *
