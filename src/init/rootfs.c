@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -157,29 +158,39 @@ static int new_tmpfs(int64_t bytes, int64_t inodes, const char *mode, unsigned a
     return coto_mount_new("tmpfs", options, attrs, err);
 }
 
+static int cannot_make(const char *path, struct coto_err *err)
+{
+    if (errno != EROFS)
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '/%s'", path);
+    coto_err_set(err, COTO_ERR_POLICY, 0, "'/%s' does not exist in the read-only root", path);
+    return coto_err_remedy(err, "choose a path that exists there, or a new one at top level");
+}
+
+/* Until pivot_root an absolute link leads to the host: no name that others made is followed,
+ * and what is there stays as it is (CVE-2026-87766). */
 static int make_dir(const struct init_root *root, const char *path, struct coto_err *err)
 {
-    if (mkdirat(root->fd, path, 0755) == 0 || errno == EEXIST)
-        return 0;
-    if (coto_path_make_parents(root->fd, path, 0755) ||
-        (mkdirat(root->fd, path, 0755) && errno != EEXIST)) {
-        if (errno == EROFS) {
-            coto_err_set(err, COTO_ERR_POLICY, 0, "'/%s' does not exist in the read-only root", path);
-            return coto_err_remedy(err, "choose a path that exists there, or a new one at top level");
-        }
-        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '/%s'", path);
-    }
+    char above[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+
+    if (!slash)
+        return mkdirat(root->fd, path, 0755) && errno != EEXIST ? cannot_make(path, err) : 0;
+    snprintf(above, sizeof above, "%.*s", (int)(slash - path), path);
+    if (coto_path_make_parents(root->fd, path, 0755))
+        return cannot_make(path, err);
+    coto_auto_fd parent = coto_path_open_beneath(root->fd, above, O_PATH | O_DIRECTORY, 0);
+    if (parent < 0 || (mkdirat(parent, slash + 1, 0755) && errno != EEXIST))
+        return cannot_make(path, err);
     return 0;
 }
 
-static int make_file(const struct init_root *root, const char *path, const char *text,
-                     struct coto_err *err)
+static int make_file(const struct init_root *root, const char *path, struct coto_err *err)
 {
-    coto_auto_fd fd = coto_path_open_beneath(root->fd, path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-
-    if (fd < 0 || (*text && coto_fd_write_all(fd, text, strlen(text))))
-        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "write '/%s'", path);
-    return 0;
+    if (coto_path_make_parents(root->fd, path, 0755))
+        return cannot_make(path, err);
+    coto_auto_fd fd =
+        coto_path_open_beneath(root->fd, path, O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+    return fd < 0 && errno != EEXIST ? cannot_make(path, err) : 0;
 }
 
 /* Places that are ours from the first component on. */
@@ -250,7 +261,7 @@ int init_root_make(struct init_root *root, struct coto_err *err)
         }
         if (fstat(root->top[i].mount_fd, &st))
             return coto_err_set(err, COTO_ERR_SYSTEM, errno, "look at '/%s'", name);
-        if (S_ISDIR(st.st_mode) ? make_dir(root, name, err) : make_file(root, name, "", err))
+        if (S_ISDIR(st.st_mode) ? make_dir(root, name, err) : make_file(root, name, err))
             return -1;
         if (coto_mount_attach_own(root->top[i].mount_fd, root->fd, name, err))
             return -1;
@@ -271,6 +282,7 @@ int init_root_seal(struct init_root *root, struct coto_err *err)
 int init_root_mounts(struct init_root *root, struct coto_err *err)
 {
     const struct coto_setup *setup = root->setup;
+    bool is_var = false; /* the host's: nothing is put into it */
 
     for (unsigned i = 0; i < setup->tmpfs_count; i++)
         if (attach_tmpfs(root, setup->tmpfs[i].target + 1, setup->tmpfs[i].size, err))
@@ -281,15 +293,15 @@ int init_root_mounts(struct init_root *root, struct coto_err *err)
         unsigned attrs = m->writable ? RW | (setup->noexec ? COTO_ATTR_NOEXEC : 0) : RO;
         if (coto_mount_set(root->mount_fds[i], attrs, true, err))
             return coto_err_wrap(err, "mount '%s'", m->source);
-        int failed = S_ISDIR(m->mode) ? make_dir(root, at, err)
-                                      : coto_path_make_parents(root->fd, at, 0755) ||
-                                            make_file(root, at, "", err);
+        int failed = S_ISDIR(m->mode) ? make_dir(root, at, err) : make_file(root, at, err);
+        is_var |= strcmp(at, "var") == 0;
         if (failed || coto_mount_attach(root->mount_fds[i], root->fd, at, err))
             return coto_err_wrap(err, "mount '%s'", m->source);
         close(root->mount_fds[i]);
     }
     /* Unless the policy has put something there. */
-    if (!setup->rootfs.source && symlinkat("/tmp", root->fd, "var/tmp") && errno != EEXIST)
+    if (!setup->rootfs.source && !is_var && symlinkat("/tmp", root->fd, "var/tmp") &&
+        errno != EEXIST)
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '/var/tmp'");
     return 0;
 }

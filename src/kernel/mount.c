@@ -71,7 +71,8 @@ int coto_mount_clone(int dirfd, const char *path, bool recursive, struct coto_er
 
 int coto_mount_set(int mount_fd, unsigned attrs, bool recursive, struct coto_err *err)
 {
-    struct k_mount_attr attr = {.attr_set = attrs};
+    /* A clone stays in its original's peer group: what is mounted there later would come along. */
+    struct k_mount_attr attr = {.attr_set = attrs, .propagation = MS_PRIVATE};
     unsigned flags = AT_EMPTY_PATH | (recursive ? K_AT_RECURSIVE : 0);
 
     if (syscall(SYS_mount_setattr, mount_fd, "", flags, &attr, sizeof attr))
@@ -81,7 +82,7 @@ int coto_mount_set(int mount_fd, unsigned attrs, bool recursive, struct coto_err
 
 int coto_mount_set_at(const char *path, unsigned attrs, struct coto_err *err)
 {
-    struct k_mount_attr attr = {.attr_set = attrs};
+    struct k_mount_attr attr = {.attr_set = attrs, .propagation = MS_PRIVATE};
 
     if (syscall(SYS_mount_setattr, AT_FDCWD, path, 0, &attr, sizeof attr))
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "set mount flags of '/%s'", path);
