@@ -346,12 +346,13 @@ static void set_limits_v1(const struct coto_cgroup *group, const struct coto_cgr
     int cpu = group->dir_fd[COTO_CG_CPU];
 
     if (limits->memory_bytes != COTO_UNIT_NONE) {
-        char sockets[24];
         /* v1 counts the buffers of sockets apart from the rest, and without a limit not
-         * at all. */
-        snprintf(sockets, sizeof sockets, "%" PRId64, limits->memory_bytes / 8);
-        coto_file_write_at(mem, "memory.kmem.tcp.limit_in_bytes", sockets);
-        applied->memory_bytes = set_limit(applied, mem, "memory.limit_in_bytes", limits->memory_bytes);
+         * at all: a memory limit without one for them is none. */
+        int64_t sockets = set_limit(applied, mem, "memory.kmem.tcp.limit_in_bytes",
+                                    limits->memory_bytes / 8);
+        applied->memory_bytes =
+            sockets < 0 ? -1
+                        : set_limit(applied, mem, "memory.limit_in_bytes", limits->memory_bytes);
         snprintf(applied->memory_file, sizeof applied->memory_file, "memory.limit_in_bytes");
         if (limits->swap_bytes != COTO_UNIT_NONE && applied->memory_bytes >= 0) {
             int64_t both = set_limit(applied, mem, "memory.memsw.limit_in_bytes",
