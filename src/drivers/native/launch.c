@@ -374,7 +374,10 @@ int native_send_cgroup(struct native *n, struct coto_err *err)
 {
     int fds[COTO_CG_COUNT] = {-1};
     int count = n->has_group ? coto_cgroup_open_join(&n->group, fds) : 0;
-    coto_ns_read(&n->own_ns);
+    static struct coto_ns_set own;
+    if (!native_serves || !own.inode[0])
+        coto_ns_read(&own);
+    n->own_ns = own;
     int failed = count < 0 || coto_fd_send(n->base.stream_fd, COTO_GO_CGROUP, fds, count) ||
                  coto_fd_write_all(n->base.stream_fd, &n->own_ns, sizeof n->own_ns);
     int saved = errno;

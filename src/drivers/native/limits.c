@@ -102,7 +102,11 @@ void native_cgroup_find(struct native *n)
     const struct coto_plan *plan = n->plan;
     struct stat st;
 
-    coto_cgroup_find(&n->cgroup_host);
+    /* A launcher stays where it is. */
+    static struct coto_cgroup_host found;
+    if (!native_serves || !found.version || found.must_leave)
+        coto_cgroup_find(&found);
+    n->cgroup_host = found;
     n->limits = (struct coto_cgroup_limits){
         .memory_bytes = plan->memory_bytes,
         .swap_bytes = plan->swap_bytes,
