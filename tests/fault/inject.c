@@ -164,8 +164,9 @@ static void choose_error(pid_t pid, long number, int fd)
     if (number != SYS_read && number != SYS_write)
         return;
     snprintf(link, sizeof link, "/proc/%d/fd/%d", (int)pid, fd);
-    if (readlink(link, target, sizeof target - 1) > 0 && strncmp(target, "pipe:", 5) == 0 &&
-        plan.error != EINTR)
+    /* Of a process that lets nobody look (init, once it is ready) we do not know. */
+    bool hidden = readlink(link, target, sizeof target - 1) < 0;
+    if ((hidden || strncmp(target, "pipe:", 5) == 0) && plan.error != EINTR)
         plan.error = number == SYS_read ? EINTR : ENOMEM;
 }
 

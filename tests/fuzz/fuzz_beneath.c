@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#define NAME_BYTES 512 /* each directory of it is really made */
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void try_open(int root, const char *name, int flags)
@@ -19,8 +21,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int root = scratch_root();
     char *name = malloc(size + 1);
 
-    if (!name)
+    if (!name || size > NAME_BYTES) {
+        free(name);
         return 0;
+    }
     memcpy(name, data, size);
     name[size] = '\0';
     try_open(root, name, O_PATH);

@@ -1,5 +1,5 @@
 /* A directory for a target that opens names: made once, with links that lead out of it,
- * and removed when the fuzzer ends. */
+ * and removed at exit (libFuzzer does not always get there: tests/fuzz/run removes TMPDIR). */
 #pragma once
 
 #include "base/fd.h"
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char scratch_path[] = "/tmp/coto-test-fuzz-XXXXXX";
+static char scratch_path[256];
 static int scratch_fd = -1;
 
 static void scratch_remove(void)
@@ -25,6 +25,8 @@ static int scratch_root(void)
 {
     if (scratch_fd >= 0)
         return scratch_fd;
+    const char *where = getenv("TMPDIR");
+    snprintf(scratch_path, sizeof scratch_path, "%s/coto-test-fuzz-XXXXXX", where ? where : "/tmp");
     if (!mkdtemp(scratch_path) || atexit(scratch_remove))
         abort();
     coto_auto_fd top = open(scratch_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
