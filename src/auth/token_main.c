@@ -268,7 +268,7 @@ static void add_times(struct coto_buf *out, const struct coto_buf *text)
 static int judge(const char *token, struct coto_buf *out, struct coto_err *err)
 {
     const char *files[] = {opt.key, NULL};
-    const struct coto_keys_config config = {.files = files, .aud = opt.aud, .iss = opt.iss};
+    const struct coto_keys_config config = {.files = files, .aud = opt.aud, .iss = opt.iss, .skew_s = -1};
     struct coto_keys *keys = NULL;
     struct coto_claims claims;
 
