@@ -69,6 +69,13 @@ static void send_some(struct coto_http_conn *conn)
     }
 }
 
+/* The handler's turn: nothing is read, the client's end is watched for. */
+static bool waits_for_handler(const struct coto_http_conn *conn)
+{
+    return conn->phase == COTO_HTTP_RUN ||
+           (conn->phase == COTO_HTTP_BODY && conn->request && conn->request->is_paused);
+}
+
 /* Something could go on at once, but only the loop may make it. */
 static bool goes_on(const struct coto_http_conn *conn)
 {
@@ -76,7 +83,7 @@ static bool goes_on(const struct coto_http_conn *conn)
 
     if (conn->is_closing || conn->is_broken || (request && request->sent))
         return true;
-    if (conn->phase == COTO_HTTP_BODY && !request->is_paused)
+    if (conn->phase == COTO_HTTP_BODY && request && !request->is_paused)
         return conn->in.len > 0 || request->reader.state == COTO_HTTP_BODY_DONE ||
                (request->head.length > 0 && (uint64_t)request->head.length > request->max);
     return conn->phase == COTO_HTTP_IDLE && conn->in.len > 0;
@@ -108,14 +115,11 @@ static void flush(struct coto_http_conn *conn)
 static uint32_t wanted_events(const struct coto_http_conn *conn)
 {
     bool sends = coto_http_conn_unsent(conn) > 0 || goes_on(conn);
-    bool waits = conn->phase == COTO_HTTP_RUN ||
-                 (conn->phase == COTO_HTTP_BODY && conn->request->is_paused);
     uint32_t events = sends ? EPOLLOUT : 0;
 
-    /* Whoever is no longer read from is watched for going away, unless all is said. */
     if (conn->is_closing || conn->is_eof)
         return events;
-    if (waits)
+    if (waits_for_handler(conn))
         return events | (uint32_t)EPOLLRDHUP;
     return conn->phase == COTO_HTTP_IDLE && conn->in.len > 0 ? events : events | (uint32_t)EPOLLIN;
 }
@@ -132,7 +136,7 @@ static int64_t wanted_deadline(const struct coto_http_conn *conn)
         due_us = conn->since_us + LINGER_MS * 1000LL;
     else if (conn->phase == COTO_HTTP_HANDSHAKE || conn->phase == COTO_HTTP_HEAD)
         due_us = conn->since_us + limits->head_ms * 1000LL;
-    else if (conn->phase == COTO_HTTP_BODY && !request->is_paused)
+    else if (request && !waits_for_handler(conn))
         due_us = conn->since_us + limits->body_ms * 1000LL +
                  (int64_t)((request->received - request->received_before) * 1000000 /
                            BODY_BYTES_PER_SECOND);
@@ -156,8 +160,8 @@ static void settle(struct coto_http_conn *conn, uint32_t events)
         return;
     coto_loop_cancel(loop, conn->timer);
     conn->timer_due_us = conn->deadline_us;
-    conn->timer = coto_loop_timer(loop, (conn->deadline_us - coto_clock_us() + 999) / 1000,
-                                  on_timer, conn);
+    conn->timer =
+        coto_loop_timer(loop, (conn->deadline_us - coto_clock_us() + 999) / 1000, on_timer, conn);
     if (!conn->timer) /* no deadline would be no limit */
         shutdown(conn->fd, SHUT_RDWR);
 }
@@ -184,8 +188,8 @@ static void begin_linger(struct coto_http_conn *conn)
 /* The client will send no more, and nothing is left to be done for it. */
 static bool is_over(const struct coto_http_conn *conn)
 {
-    bool has_rest = conn->phase == COTO_HTTP_IDLE &&
-                    (conn->in.len > 0 || coto_http_conn_unsent(conn) > 0);
+    bool has_rest =
+        conn->phase == COTO_HTTP_IDLE && (conn->in.len > 0 || coto_http_conn_unsent(conn) > 0);
 
     return conn->is_eof && !conn->is_closing && !has_rest;
 }
@@ -347,6 +351,6 @@ void coto_http_conn_end(struct coto_http_conn *conn)
     coto_buf_fini(&conn->out);
     free(conn);
     if (--server->stats.connections == 0 && server->is_draining && server->drained)
-        server->timer = coto_loop_timer(server->config.loop, 0, server->drained,
-                                        server->drained_arg);
+        server->timer =
+            coto_loop_timer(server->config.loop, 0, server->drained, server->drained_arg);
 }

@@ -11,6 +11,7 @@
 
 enum { TOKEN = 1, PATH = 2 };
 
+/* clang-format off */
 static const unsigned char classes[256] = {
     ['0' ... '9'] = TOKEN | PATH, ['A' ... 'Z'] = TOKEN | PATH, ['a' ... 'z'] = TOKEN | PATH,
     ['!'] = TOKEN | PATH, ['$'] = TOKEN | PATH, ['&'] = TOKEN | PATH, ['\''] = TOKEN | PATH,
@@ -20,6 +21,7 @@ static const unsigned char classes[256] = {
     ['('] = PATH, [')'] = PATH, [','] = PATH, [';'] = PATH, ['='] = PATH, [':'] = PATH,
     ['@'] = PATH, ['/'] = PATH,
 };
+/* clang-format on */
 
 /* What is answered with 405 and not worth a handler's time has no name here. */
 static const char *const methods[] = {"GET", "POST", "DELETE", "PUT", "HEAD", "PATCH", "OPTIONS"};
@@ -27,8 +29,9 @@ static const char *const methods[] = {"GET", "POST", "DELETE", "PUT", "HEAD", "P
 /* Fields that may come once. The parser acts upon the first four. */
 enum { HOST, LENGTH, CODING, EXPECT, SINGLE_COUNT = 12 };
 static const char *const singles[SINGLE_COUNT] = {
-    "host", "content-length", "transfer-encoding", "expect", "authorization", "content-type",
-    "content-encoding", "idempotency-key", "origin", "range", "last-event-id", "upgrade",
+    "host",          "content-length", "transfer-encoding", "expect",
+    "authorization", "content-type",   "content-encoding",  "idempotency-key",
+    "origin",        "range",          "last-event-id",     "upgrade",
 };
 
 static int refuse(struct coto_http_head *head, int status, const char *why)

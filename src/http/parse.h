@@ -15,12 +15,12 @@
 #define COTO_HTTP_FIELDS_MAX 64
 
 struct coto_http_head {
-    uint32_t pos; /* bytes judged so far; when done the length of the head */
+    uint32_t pos;         /* bytes judged so far; when done the length of the head */
     uint32_t path, query; /* offsets of NUL-terminated texts; 0 is "none" */
     uint16_t count;
-    uint16_t seen;      /* bits of the fields that may come only once */
-    uint8_t minor;      /* HTTP/1.0 or 1.1 */
-    bool has_line;      /* the request line was read */
+    uint16_t seen; /* bits of the fields that may come only once */
+    uint8_t minor; /* HTTP/1.0 or 1.1 */
+    bool has_line; /* the request line was read */
     bool wants_close, wants_keep, wants_continue;
     int64_t length;     /* of the body; -1: chunked */
     const char *method; /* static */

@@ -67,8 +67,7 @@ static bool closes(const struct coto_http_request *request)
     const struct coto_http_head *head = &request->head;
 
     return request->conn->is_last || request->conn->server->is_draining || head->wants_close ||
-           (head->minor == 0 && !head->wants_keep) ||
-           request->reader.state != COTO_HTTP_BODY_DONE;
+           (head->minor == 0 && !head->wants_keep) || request->reader.state != COTO_HTTP_BODY_DONE;
 }
 
 static bool is_head(const struct coto_http_request *request)
@@ -92,11 +91,12 @@ static void add_head(struct coto_http_request *request, int status, const char *
 {
     struct coto_buf *out = &request->conn->out;
 
-    coto_buf_addf(out, "HTTP/1.1 %d %s\r\nDate: %s\r\nCache-Control: no-store\r\n"
-                       "X-Content-Type-Options: nosniff\r\n",
+    coto_buf_addf(out,
+                  "HTTP/1.1 %d %s\r\nDate: %s\r\nCache-Control: no-store\r\n"
+                  "X-Content-Type-Options: nosniff\r\n",
                   status, find_status(status)->phrase, date(request->conn->server));
     if (type)
-        coto_buf_addf(out, "Content-Type: %s\r\n", type);
+        coto_http_add_header(request, "Content-Type", type);
     if (length >= 0 && status != 204 && status != 304)
         coto_buf_addf(out, "Content-Length: %lld\r\n", (long long)length);
     if (request->is_chunked)

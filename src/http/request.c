@@ -90,8 +90,9 @@ static int take_piece(struct coto_http_request *request, const char *piece, size
 
 static const char *body_fault(int status)
 {
-    return status == 413 ? "the body is too large"
-           : status == 503 ? "out of memory" : "the body was refused or is malformed";
+    return status == 413   ? "the body is too large"
+           : status == 503 ? "out of memory"
+                           : "the body was refused or is malformed";
 }
 
 static int step_body(struct coto_http_conn *conn, const char *data, size_t len, size_t *used)

@@ -188,8 +188,8 @@ int coto_http_listen_fd(struct coto_http *server, int fd, struct coto_tls *tls,
     static const struct {
         int level, name, value;
     } options[] = {
-        {IPPROTO_TCP, TCP_NODELAY, 1},    {SOL_SOCKET, SO_KEEPALIVE, 1},
-        {IPPROTO_TCP, TCP_KEEPIDLE, 60},  {IPPROTO_TCP, TCP_KEEPINTVL, 15},
+        {IPPROTO_TCP, TCP_NODELAY, 1},   {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, 60}, {IPPROTO_TCP, TCP_KEEPINTVL, 15},
         {IPPROTO_TCP, TCP_KEEPCNT, 4},
     };
     coto_auto_fd owned = fd;
@@ -274,8 +274,7 @@ int coto_http_listen(struct coto_http *server, const char *where, struct coto_tl
     coto_auto_fd fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && !is_unix)
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (fd < 0 ||
-        (is_unix ? bind_unix(fd, &address.un, len) : bind(fd, &address.any, len)) < 0 ||
+    if (fd < 0 || (is_unix ? bind_unix(fd, &address.un, len) : bind(fd, &address.any, len)) < 0 ||
         listen(fd, BACKLOG) < 0)
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "listen '%s'", where);
     if (ret_where && is_unix)

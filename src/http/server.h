@@ -67,10 +67,10 @@ struct coto_http_peer {
 struct coto_http_stats {
     uint64_t connections; /* open now */
     uint64_t accepted;
-    uint64_t refused;   /* connections past a limit or without a descriptor */
-    uint64_t requests;  /* heads handed to the handler */
-    uint64_t bad;       /* answered by the server itself: 4xx, 5xx */
-    uint64_t dropped;   /* slow readers */
+    uint64_t refused;  /* connections past a limit or without a descriptor */
+    uint64_t requests; /* heads handed to the handler */
+    uint64_t bad;      /* answered by the server itself: 4xx, 5xx */
+    uint64_t dropped;  /* slow readers */
     uint64_t handshakes_failed;
 };
 

@@ -186,7 +186,7 @@ def test_random_damage_neither_crashes_nor_leaks():
     with Server("head_ms=20", "body_ms=20", "idle_ms=1000") as server:
         server.ask(HELLO)
         before = server.descriptors()
-        for _ in range(1500):
+        for _ in range(10000):
             damaged = bytearray(chance.choice(seeds))
             for _ in range(chance.randrange(1, 4)):
                 at = chance.randrange(len(damaged))

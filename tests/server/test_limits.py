@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from .helpers import HELLO, PATIENCE, Client, Server, get
+from .helpers import ASAN, HELLO, PATIENCE, Client, Server, get
 
 
 def test_idle_connections_end():
@@ -214,3 +214,15 @@ def cpu_seconds(server):
     with open(f"/proc/{server.process.pid}/stat") as file:
         fields = file.read().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / 100
+
+
+def test_a_trivial_request_costs_20_microseconds_at_most():
+    """Processor time of the server; the best of three, because the machine has others too."""
+    rounds, count = [], 3000
+    with Server() as server, server.connect() as client:
+        for _ in range(3):
+            before = server.stats()["cpu_us"]
+            for _ in range(count):
+                client.ask(HELLO)
+            rounds.append((server.stats()["cpu_us"] - before) / count)
+    assert min(rounds) <= (400 if ASAN else 20), rounds
