@@ -311,7 +311,8 @@ static void native_kill(struct coto_sandbox *sandbox)
         coto_pidfd_signal(n->pidfd, n->pid, SIGKILL);
 }
 
-/* Without a cgroup the kernel's account of the reaped tree has to do. */
+/* Without a cgroup the kernel's account of the reaped tree has to do. What died together with
+ * a killed init is not in it: then nothing is known. */
 static void usage_of_children(const struct rusage *ru, struct coto_usage *usage)
 {
     if (usage->cpu_user_us < 0) {
@@ -342,7 +343,8 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
             ;
         n->pid = 0;
         if (ret_usage) {
-            usage_of_children(&ru, ret_usage);
+            if (WIFEXITED(status))
+                usage_of_children(&ru, ret_usage);
             ret_usage->init_signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
         }
     }
