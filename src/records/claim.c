@@ -1,0 +1,73 @@
+/* The directory: private, ours, and used by one daemon. */
+#include "records/records.h"
+
+#include "base/own.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Parents that are missing are made too, as private. */
+static int make(const char *dir)
+{
+    char path[4096];
+
+    if (snprintf(path, sizeof path, "%s", dir) >= (int)sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    for (char *p = path + 1; *p; p++) {
+        if (*p != '/')
+            continue;
+        *p = '\0';
+        if (mkdir(path, 0700) && errno != EEXIST)
+            return -1;
+        *p = '/';
+    }
+    return mkdir(path, 0700) && errno != EEXIST ? -1 : 0;
+}
+
+/* A directory that is not private already is not ours to change: it may be /tmp. */
+static int check_owner(const char *dir, int fd, unsigned uid, unsigned gid, struct coto_err *err)
+{
+    struct stat st;
+    unsigned me = geteuid();
+
+    if (fstat(fd, &st))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "state directory '%s'", dir);
+    if ((st.st_mode & 077) || (st.st_uid != me && st.st_uid != uid)) {
+        coto_err_set(err, COTO_ERR_FORBIDDEN, 0,
+                     "state directory '%s': not private to uid %u", dir, me == 0 ? uid : me);
+        return coto_err_remedy(err, "chown and chmod 700 it (and what is in it), or use --state DIR");
+    }
+    /* In its files nothing is changed: root would follow links that the other uid can make. */
+    if (me == 0 && st.st_uid != uid && fchown(fd, uid, gid))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "give state directory '%s' to uid %u", dir, uid);
+    return 0;
+}
+
+int coto_records_claim(const char *dir, unsigned uid, unsigned gid, int *ret_fd,
+                       struct coto_err *err)
+{
+    if (make(dir)) {
+        coto_err_set(err, COTO_ERR_SYSTEM, errno, "make state directory '%s'", dir);
+        return coto_err_remedy(err, "use --state DIR with a directory that can be written");
+    }
+    coto_auto_fd fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "open state directory '%s'", dir);
+    if (check_owner(dir, fd, uid, gid, err))
+        return -1;
+    if (flock(fd, LOCK_EX | LOCK_NB)) {
+        if (errno != EWOULDBLOCK)
+            return coto_err_set(err, COTO_ERR_SYSTEM, errno, "lock state directory '%s'", dir);
+        coto_err_set(err, COTO_ERR_LIMIT, 0, "state directory '%s' is in use by another coto serve", dir);
+        return coto_err_remedy(err, "end that one, or use --state DIR with another directory");
+    }
+    *ret_fd = coto_take_fd(&fd);
+    return 0;
+}
