@@ -7,7 +7,8 @@ from escape.harness import Untestable, escaped
 from escape.lib_files import TRY
 
 TITLE = 'core dumps'
-TRIED = 'RLIMIT_CORE raised and lowered by setrlimit and prlimit; abort and a segmentation fault in the workspace, /tmp and output; core files and the host\'s handler afterwards'
+TRIED = ('RLIMIT_CORE raised and lowered by setrlimit and prlimit; abort and a segmentation fault in the '
+         'workspace, /tmp and output; core files and the host\'s handler afterwards')
 WALLS = ['seccomp']
 CRASH = TRY + """
 import resource, signal, subprocess

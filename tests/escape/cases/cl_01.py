@@ -2,7 +2,8 @@
 from escape.lib_files import all_refused, attempts
 
 TITLE = 'clock'
-TRIED = 'settimeofday, clock_settime, adjtimex, clock_adjtime (also to read), a time namespace and its offsets, the timezone'
+TRIED = ('settimeofday, clock_settime, adjtimex, clock_adjtime (also to read), a time namespace and its '
+         'offsets, the timezone')
 WALLS = ['seccomp', 'capabilities', 'landlock']
 SETUP = """
 cell = (ctypes.c_long * 64)()

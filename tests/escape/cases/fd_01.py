@@ -5,7 +5,8 @@ import socket
 from escape.harness import escaped
 
 TITLE = 'descriptors of the caller'
-TRIED = 'every entry of /proc/self/fd, with a caller that holds a file, a directory, sockets and 40 pipes open for inheritance'
+TRIED = ('every entry of /proc/self/fd, with a caller that holds a file, a directory, sockets and 40 pipes '
+         'open for inheritance')
 WALLS = ['descriptors']
 LOOK = """
 import json, os

@@ -6,7 +6,8 @@ from escape.harness import escaped
 from escape.lib_files import TRY, room
 
 TITLE = 'stdio opened again with other modes'
-TRIED = 'stdout and stderr are log files of the caller: truncate, seek, re-open by /proc/self/fd for reading and writing, take output back, turn on non-blocking and packet modes'
+TRIED = ('stdout and stderr are log files of the caller: truncate, seek, re-open by /proc/self/fd for '
+         'reading and writing, take output back, turn on non-blocking and packet modes')
 WALLS = ['descriptors']
 TAMPER = TRY + """
 out = {}

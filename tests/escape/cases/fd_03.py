@@ -6,7 +6,8 @@ from escape.harness import escaped
 from escape.lib_files import room, secret
 
 TITLE = 'descriptors by SCM_RIGHTS'
-TRIED = 'recvmsg with ancillary data on every descriptor 0 to 255; a caller\'s socket has an open secret waiting'
+TRIED = ('recvmsg with ancillary data on every descriptor 0 to 255; a caller\'s socket has an open secret '
+         'waiting')
 WALLS = ['descriptors']
 TAKE = """
 import array, json, os, socket

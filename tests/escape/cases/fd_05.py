@@ -3,7 +3,8 @@ from escape.harness import escaped
 from cli.helpers import WAITER
 
 TITLE = 'descriptor exhaustion'
-TRIED = 'open /dev/null until it fails, in 20 processes at once, while a second sandbox starts and the host opens files'
+TRIED = ('open /dev/null until it fails, in 20 processes at once, while a second sandbox starts and the host '
+         'opens files')
 WALLS = ['nofile']
 HOG = """
 import os, sys

@@ -7,7 +7,8 @@ from escape.harness import escaped
 from escape.lib_files import room
 
 TITLE = 'a caller without stdin, stdout or stderr'
-TRIED = 'coto started with each of 0, 1, 2 closed and with all; what the program and the supervisor have there'
+TRIED = ('coto started with each of 0, 1, 2 closed and with all; what the program and the supervisor have '
+         'there')
 WALLS = ['descriptors']
 CLOSED = ['0<&-', '1>&-', '2>&-', '0<&- 1>&-', '1>&- 2>&-', '0<&- 1>&- 2>&-']
 LOOK = 'readlink /proc/self/fd/0 /proc/self/fd/1 /proc/self/fd/2 > output/x; echo lost; echo lost >&2; exit 3'

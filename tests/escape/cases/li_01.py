@@ -3,7 +3,8 @@ from escape.harness import escaped
 from escape.lib_files import TRY
 
 TITLE = 'resource limits'
-TRIED = 'raising each of 16 limits, soft and hard, by setrlimit and prlimit; setting init\'s to 0, also with bits above 32; artifacts afterwards'
+TRIED = ('raising each of 16 limits, soft and hard, by setrlimit and prlimit; setting init\'s to 0, also with '
+         'bits above 32; artifacts afterwards')
 WALLS = ['seccomp', 'capabilities', 'nofile']
 RAISE = TRY + """
 import resource

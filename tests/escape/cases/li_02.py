@@ -2,7 +2,8 @@
 from escape.lib_files import all_refused, attempts
 
 TITLE = 'schedulers'
-TRIED = 'FIFO, round robin, deadline and SCHED_EXT by sched_setscheduler and sched_setattr, for itself and for init; a utilisation clamp'
+TRIED = ('FIFO, round robin, deadline and SCHED_EXT by sched_setscheduler and sched_setattr, for itself and '
+         'for init; a utilisation clamp')
 WALLS = ['seccomp', 'capabilities']
 SETUP = """
 import struct

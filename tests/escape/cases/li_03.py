@@ -3,7 +3,8 @@ from escape.harness import escaped
 from escape.lib_files import TRY, all_refused, attempts
 
 TITLE = 'nice values and I/O priority'
-TRIED = 'nice -5, setpriority for itself, its group, its user and init; real-time I/O class; autogroup; init made idle while 128 processes spin'
+TRIED = ('nice -5, setpriority for itself, its group, its user and init; real-time I/O class; autogroup; '
+         'init made idle while 128 processes spin')
 WALLS = ['seccomp', 'capabilities']
 SETUP = """
 def group(): open('/proc/self/autogroup', 'w').write('-5')

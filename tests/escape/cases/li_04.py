@@ -4,7 +4,8 @@ from escape.harness import escaped
 from escape.lib_files import attempts
 
 TITLE = 'OOM score'
-TRIED = 'oom_score_adj and oom_adj of itself, of a child and of init set to -1000 and 0; its value as the host sees it'
+TRIED = ('oom_score_adj and oom_adj of itself, of a child and of init set to -1000 and 0; its value as the '
+         'host sees it')
 WALLS = ['landlock', 'mount_namespace', 'capabilities']
 SETUP = """
 def put(pid, value, name='oom_score_adj'): open('/proc/%s/%s' % (pid, name), 'w').write(value)

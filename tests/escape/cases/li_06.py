@@ -6,7 +6,8 @@ from escape.harness import Untestable, escaped
 from escape.lib_files import TRY
 
 TITLE = 'cgroup files'
-TRIED = 'finding a cgroup file system by mountinfo, /sys/fs/cgroup and /proc/*/root; mounting one; writing memory, pids and cpu limits, cgroup.procs and release_agent'
+TRIED = ('finding a cgroup file system by mountinfo, /sys/fs/cgroup and /proc/*/root; mounting one; writing '
+         'memory, pids and cpu limits, cgroup.procs and release_agent')
 WALLS = ['mount_namespace', 'cgroup_namespace', 'landlock', 'seccomp', 'uid']
 HUNT = TRY + """
 found, written = [], []

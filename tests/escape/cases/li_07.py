@@ -3,7 +3,8 @@ from escape.harness import escaped
 from escape.lib_files import refusal
 
 TITLE = 'values of limits'
-TRIED = '9 limits by 20 odd values (-1, 0, 2^63, 2^64, 1e9, NaN, inf, spaces, hexadecimal, two units, empty), by option, by environment and by policy file'
+TRIED = ('9 limits by 20 odd values (-1, 0, 2^63, 2^64, 1e9, NaN, inf, spaces, hexadecimal, two units, '
+         'empty), by option, by environment and by policy file')
 WALLS = ['memory', 'pids', 'timeout', 'disk', 'nofile']
 LIMITS = ['--timeout', '--cpu-time', '--memory', '--cpus', '--pids', '--disk', '--tmp-size', '--inodes', '--nofile']
 ODD = ['-1', '0', '9223372036854775808', '18446744073709551616', '18446744073709551615', '1e9', 'NaN', 'inf', ' 5', '5 ',

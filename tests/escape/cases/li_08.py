@@ -5,7 +5,8 @@ from escape.harness import escaped
 from escape.lib_files import refusal
 
 TITLE = 'limits above the maximum'
-TRIED = 'each bounded option one past its maximum, and "none" where a limit is compulsory; a caller whose own hard limit is lower than what it asks for'
+TRIED = ('each bounded option one past its maximum, and "none" where a limit is compulsory; a caller whose '
+         'own hard limit is lower than what it asks for')
 WALLS = ['nofile', 'disk', 'inodes', 'timeout']
 ABOVE = [('--timeout', '86401s'), ('--timeout', 'none'), ('--disk', '1025g'), ('--disk', 'none'), ('--tmp-size', '2t'),
          ('--tmp-size', 'none'), ('--nofile', '1048577'), ('--nofile', 'none'), ('--inodes', '99999999999'),

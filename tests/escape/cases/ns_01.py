@@ -2,7 +2,8 @@
 from escape.lib_files import all_refused, attempts
 
 TITLE = 'unshare, setns, chroot, pivot_root'
-TRIED = 'unshare of each of 8 kinds alone and with a user namespace, setns to own and init\'s namespaces and by pidfd, chroot, pivot_root'
+TRIED = ('unshare of each of 8 kinds alone and with a user namespace, setns to own and init\'s namespaces and '
+         'by pidfd, chroot, pivot_root')
 WALLS = ['seccomp', 'capabilities']
 KINDS = {'user': 0x10000000, 'mnt': 0x20000, 'pid': 0x20000000, 'net': 0x40000000, 'ipc': 0x8000000,
          'uts': 0x4000000, 'cgroup': 0x2000000, 'time': 0x80}

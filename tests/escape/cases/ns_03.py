@@ -6,7 +6,8 @@ from escape.harness import Untestable, escaped
 from escape.lib_files import TRY, attempts, room
 
 TITLE = 'set-id programs, setresuid, file capabilities'
-TRIED = 'a program with set-uid, set-gid and file capabilities shown by a mount; setresuid, setresgid, setgroups, setfsuid to others; nosuid of every mount'
+TRIED = ('a program with set-uid, set-gid and file capabilities shown by a mount; setresuid, setresgid, '
+         'setgroups, setfsuid to others; nosuid of every mount')
 WALLS = ['no_new_privs', 'mount_namespace', 'capabilities', 'user_namespace']
 SHOW = r"""
 #include <stdio.h>

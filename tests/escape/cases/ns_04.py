@@ -2,7 +2,8 @@
 from escape.harness import escaped
 
 TITLE = 'inheritable and ambient capabilities after exec'
-TRIED = 'five sets after two more execve, with a caller that holds inheritable and ambient capabilities, in every stage of a compiled language, with one capability added back'
+TRIED = ('five sets after two more execve, with a caller that holds inheritable and ambient capabilities, in '
+         'every stage of a compiled language, with one capability added back')
 WALLS = ['capabilities']
 SETS = "grep -h '^Cap' /proc/self/status"
 STAGES = r"""

@@ -2,7 +2,8 @@
 from escape.lib_files import all_done, all_refused, attempts
 
 TITLE = 'limits on namespaces raised from inside'
-TRIED = 'writing to /proc/sys/user/max_*_namespaces, max_inotify_*, by open, truncate and chmod, also through /proc/1/root'
+TRIED = ('writing to /proc/sys/user/max_*_namespaces, max_inotify_*, by open, truncate and chmod, also '
+         'through /proc/1/root')
 WALLS = ['landlock', 'capabilities', 'mount_namespace']
 NAMES = ['max_user_namespaces', 'max_mnt_namespaces', 'max_pid_namespaces', 'max_net_namespaces',
          'max_inotify_instances', 'max_inotify_watches']

@@ -2,7 +2,8 @@
 from escape.harness import HERE, escaped
 
 TITLE = 'hosts without user namespaces or Landlock'
-TRIED = 'coto where user namespaces are limited to 0, where they are denied (EPERM), where the kernel has no Landlock'
+TRIED = ('coto where user namespaces are limited to 0, where they are denied (EPERM), where the kernel has '
+         'no Landlock')
 WALLS = ['user_namespace', 'landlock']
 ECHO = ['echo', 'ran']
 # As root of a namespace of its own any caller can forbid further ones.

@@ -2,7 +2,8 @@
 from escape.harness import escaped
 
 TITLE = 'fork bomb'
-TRIED = '400 forks that stay, with a limit of 64; then by children of children; a neighbour and the host fork meanwhile'
+TRIED = ('400 forks that stay, with a limit of 64; then by children of children; a neighbour and the host '
+         'fork meanwhile')
 WALLS = ['pids']
 BOMB = """
 import errno, os, sys

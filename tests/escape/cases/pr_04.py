@@ -5,7 +5,8 @@ from cli.helpers import read
 from escape.harness import escaped
 
 TITLE = 'storm of short processes'
-TRIED = 'vfork and exec of a tiny program as fast as it goes for 1.5 s; CPU time of the supervisor and of init meanwhile'
+TRIED = ('vfork and exec of a tiny program as fast as it goes for 1.5 s; CPU time of the supervisor and of '
+         'init meanwhile')
 WALLS = ['pids']
 STORM = r"""
 #include <signal.h>

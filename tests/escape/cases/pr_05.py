@@ -6,7 +6,8 @@ from cli.helpers import descendants
 from escape.harness import escaped
 
 TITLE = 'comets: fork, exec, new pid, no end'
-TRIED = 'chains in which each process forks its successor (in a new session, after an execve) and ends, against a timeout of 300 ms and against the end of the program'
+TRIED = ('chains in which each process forks its successor (in a new session, after an execve) and ends, '
+         'against a timeout of 300 ms and against the end of the program')
 WALLS = ['pid_namespace', 'timeout']
 COMET = r"""
 #include <signal.h>

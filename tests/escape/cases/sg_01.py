@@ -4,7 +4,8 @@ import os
 from escape.harness import escaped, state, victim
 
 TITLE = 'signals to init, supervisor, same-uid host process'
-TRIED = 'SIGKILL, SIGSTOP, SIGTERM, SIGSEGV, SIGCHLD and a real-time signal to pid 1, the parent, the host pids of coto\'s caller and of a process of the same user'
+TRIED = ('SIGKILL, SIGSTOP, SIGTERM, SIGSEGV, SIGCHLD and a real-time signal to pid 1, the parent, the host '
+         'pids of coto\'s caller and of a process of the same user')
 WALLS = ['pid_namespace', 'landlock']
 KILL = """
 import errno, json, os, signal, sys

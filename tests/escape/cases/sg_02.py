@@ -5,7 +5,8 @@ from cli.helpers import environment
 from escape.harness import escaped, state
 
 TITLE = 'signals to the process group of the caller'
-TRIED = 'SIGTERM, SIGTTOU, SIGSTOP and SIGCONT to process group 0 and to the session, with a process of the caller in coto\'s group'
+TRIED = ('SIGTERM, SIGTTOU, SIGSTOP and SIGCONT to process group 0 and to the session, with a process of the '
+         'caller in coto\'s group')
 WALLS = ['pid_namespace', 'landlock']
 GROUP = """
 import os, signal, sys

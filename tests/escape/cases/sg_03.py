@@ -4,7 +4,8 @@ from escape.harness import escaped, state, victim
 from escape.lib_files import TRY
 
 TITLE = 'signals by way of the kernel'
-TRIED = 'F_SETOWN and F_SETOWN_EX with F_SETSIG and O_ASYNC on a pipe and a socket, timer_create with a foreign thread id, mq_open, leases, F_NOTIFY, PDEATHSIG, 9999 queued signals'
+TRIED = ('F_SETOWN and F_SETOWN_EX with F_SETSIG and O_ASYNC on a pipe and a socket, timer_create with a '
+         'foreign thread id, mq_open, leases, F_NOTIFY, PDEATHSIG, 9999 queued signals')
 WALLS = ['pid_namespace', 'seccomp']
 ASYNC = TRY + """
 import signal, struct

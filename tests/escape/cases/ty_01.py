@@ -5,7 +5,8 @@ from escape.lib_files import TRY
 from escape.lib_streams import terminal
 
 TITLE = 'TIOCSTI and TIOCLINUX'
-TRIED = 'TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD, plain and with bits above 32, on 0, 1, 2, /dev/tty, /dev/console and a pty of its own, with coto on a terminal'
+TRIED = ('TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD, plain and with bits above 32, on 0, 1, 2, /dev/tty, '
+         '/dev/console and a pty of its own, with coto on a terminal')
 WALLS = ['seccomp', 'descriptors']
 INJECT = TRY + """
 import termios

@@ -4,7 +4,8 @@ from escape.lib_files import TRY
 from escape.lib_streams import terminal
 
 TITLE = 'terminal modes and window size'
-TRIED = 'raw mode, echo off and a window of 65535 x 65535 on 0, 1, 2 and /dev/tty; the same on a pty of its own; killed by a timeout in between'
+TRIED = ('raw mode, echo off and a window of 65535 x 65535 on 0, 1, 2 and /dev/tty; the same on a pty of its '
+         'own; killed by a timeout in between')
 WALLS = ['descriptors', 'seccomp']
 MODES = TRY + """
 import struct, termios, tty
