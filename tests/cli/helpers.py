@@ -242,15 +242,15 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(*args, env=None, ready=True, **more):
-    """coto run ARGS in the background; waits for the program's first line "ready"."""
-    process = subprocess.Popen([COTO, "run", *map(str, args)], stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
-                               env=environment(env), **more)
+def attended(argv, env=None, ready=True, **more):
+    """A coto in the background, ended afterwards; waits for the program's first line "ready"."""
+    streams = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
+    process = subprocess.Popen(argv, env=environment(env), bufsize=0, **{**streams, **more})
     it = Running(process)
     try:
         if ready:
-            assert it.line() == "ready"
+            line = it.line()
+            assert line == "ready", line
         yield it
     finally:
         process.kill()
@@ -258,6 +258,11 @@ def running(*args, env=None, ready=True, **more):
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream and not stream.closed:
                 stream.close()
+
+
+def running(*args, **more):
+    """coto run ARGS, attended."""
+    return attended([COTO, "run", *map(str, args)], **more)
 
 
 WAITER = ["sh", "-c", "echo ready; read line; exit 0"]

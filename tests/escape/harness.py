@@ -17,7 +17,7 @@ import tempfile
 import time
 
 from cli import conftest as host_state
-from cli.helpers import BIN, SOURCE, Done, Running, descendants, environment
+from cli.helpers import BIN, SOURCE, Done, attended, descendants, environment
 
 WEAK = pathlib.Path(os.environ.get("COTO_TEST_WEAK_BIN") or SOURCE / "build-weak").resolve()
 SITUATIONS = ("root", "user", "userns", "old")
@@ -226,25 +226,10 @@ class Box:
             raise AssertionError(f"{argv} did not end within {timeout} s: {out!r} {err!r}") from None
         return Done(process.returncode, out, err, time.monotonic() - began)
 
-    @contextlib.contextmanager
-    def running(self, what, lang="python", flags=(), without=(), args=(), env=None, ready=True, **more):
+    def running(self, what, lang="python", flags=(), without=(), args=(), env=None, **more):
         """A coto in the background (cli.helpers.Running); waits for its line "ready"."""
         argv, extra = self.command(what, lang, flags, without, args)
-        streams = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
-        process = subprocess.Popen(argv, env=environment({**(env or {}), **extra}), bufsize=0,
-                                   **{**streams, **more})
-        it = Running(process)
-        try:
-            if ready:
-                line = it.line()
-                assert line == "ready", line
-            yield it
-        finally:
-            process.kill()
-            process.wait()
-            for stream in (process.stdin, process.stdout, process.stderr):
-                if stream and not stream.closed:
-                    stream.close()
+        return attended(argv, {**(env or {}), **extra}, **more)
 
 
 _cache = None
