@@ -8,7 +8,7 @@
 /* 9999-12-31: sums with it cannot overflow. */
 #define TIME_MAX INT64_C(253402300799)
 
-int coto_jwt_refuse(struct coto_err *err, const char *fmt, ...)
+int (coto_jwt_refuse)(struct coto_err *err, const char *fmt, ...)
 {
     char why[256];
     va_list ap;

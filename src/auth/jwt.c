@@ -244,7 +244,8 @@ static void add_header(const struct coto_key *key, struct coto_buf *out)
 {
     coto_auto_buf text = {0};
 
-    coto_buf_addf(&text, "{\"alg\":\"%s\",\"kid\":\"%s\",\"typ\":\"JWT\"}", /* ids need no escapes */
+    /* Ids have no letters that need escapes. */
+    coto_buf_addf(&text, "{\"alg\":\"%s\",\"kid\":\"%s\",\"typ\":\"JWT\"}",
                   coto_key_alg_name(key->alg), key->id);
     out->failed |= text.failed;
     coto_b64url_add(out, coto_buf_str(&text), text.len);

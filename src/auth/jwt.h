@@ -33,8 +33,8 @@ int coto_jwt_verify(struct coto_keys *keys, const char *token, int64_t now_s,
 /* Is this word in the scope, or is there no scope? */
 bool coto_jwt_allows(const struct coto_claims *claims, const char *word);
 
-/* Appends a token signed by the key. exp and sub are required, empty claims are left out. Nothing that
- * coto_jwt_verify would call malformed is minted. */
+/* Appends a token signed by the key. exp and sub are required, empty claims are left out. Nothing
+ * that coto_jwt_verify would call malformed is minted. */
 int coto_jwt_mint(const struct coto_key *key, const struct coto_claims *claims,
                   struct coto_buf *ret_token, struct coto_err *err);
 /* The service's own token for one sandbox of one tenant, for ttl_s seconds from now_s. */

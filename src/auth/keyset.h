@@ -42,8 +42,8 @@ void coto_keyset_release(struct coto_keyset *set);
 const struct coto_key_rules *coto_keys_rules(const struct coto_keys *keys);
 
 /* sign.c: the signature's bytes as they stand in a token. */
-int coto_key_sign(const struct coto_key *key, const void *data, size_t len, struct coto_buf *ret_sig,
-                  struct coto_err *err);
+int coto_key_sign(const struct coto_key *key, const void *data, size_t len,
+                  struct coto_buf *ret_sig, struct coto_err *err);
 bool coto_key_signed(const struct coto_key *key, const void *data, size_t len,
                      const unsigned char *sig, size_t sig_len);
 /* Fails with what OpenSSL said last, and empties its queue. */

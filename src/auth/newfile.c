@@ -10,8 +10,7 @@
 
 int coto_newfile_check(const char *name, struct coto_err *err)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-    size_t n = strspn(name, letters);
+    size_t n = strspn(name, COTO_NEWFILE_LETTERS "._-");
 
     if (n > 0 && n <= 64 && !name[n] && name[0] != '.' && name[0] != '-')
         return 0;
@@ -48,7 +47,7 @@ int coto_newfile_write(int dirfd, const char *name, unsigned mode, const struct 
 }
 
 int coto_newfile_replace(int dirfd, const char *name, unsigned mode, const struct coto_buf *text,
-                           struct coto_err *err)
+                         struct coto_err *err)
 {
     char fresh[128];
 

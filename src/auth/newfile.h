@@ -9,6 +9,7 @@ int coto_newfile_write(int dirfd, const char *name, unsigned mode, const struct 
                        struct coto_err *err);
 /* The same for a file that is there: it is the old or the new one at any time. */
 int coto_newfile_replace(int dirfd, const char *name, unsigned mode, const struct coto_buf *text,
-                           struct coto_err *err);
+                         struct coto_err *err);
+#define COTO_NEWFILE_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 /* 1 to 64 letters, digits, '.', '_', '-', not beginning with '.' or '-'. */
 int coto_newfile_check(const char *name, struct coto_err *err);

@@ -126,7 +126,7 @@ static int load(struct coto_pki *pki, struct coto_err *err)
     pki->ca = read_cert(pki->dir_fd, "ca.crt");
     if (!pki->ca) {
         coto_err_set(err, COTO_ERR_INPUT, 0, "there is no authority in '%s'", pki->dir);
-        return coto_err_remedy(err, "coto pki init DIR makes one; --dir DIR names the one you have");
+        return coto_err_remedy(err, "coto pki init makes one; --dir DIR names the one you have");
     }
     snprintf(path, sizeof path, "%s/ca.key", pki->dir);
     if (coto_key_load(path, &pki->key, err))

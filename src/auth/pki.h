@@ -7,9 +7,9 @@
  *   old/              certificates that were revoked or renewed, NAME-SERIAL.*
  *
  * P-256 keys throughout. A certificate is for servers or for clients, never for both, and says
- * so. The directory is 0700 and locked while it is used. Nothing is overwritten but crl.pem, which is
- * replaced as a whole. A revocation list does not expire before its authority does unless asked to:
- * the file is local, and an expired one would lock everybody out.
+ * so. The directory is 0700 and locked while it is used. Nothing is overwritten but crl.pem, which
+ * is replaced as a whole. A revocation list does not expire before its authority does unless asked
+ * to: the file is local, and an expired one would lock everybody out.
  */
 #pragma once
 
@@ -45,8 +45,8 @@ struct coto_pki_cert {
 struct coto_pki_request {
     const char *name;
     bool is_server;               /* else for a client */
-    const struct coto_strv *sans; /* DNS:, IP:, URI: or bare. A server has its name too, a client without
-                                     any has urn:coto:client:NAME */
+    const struct coto_strv *sans; /* DNS:, IP:, URI: or bare. A server has its name too, a client
+                                     without any has urn:coto:client:NAME */
     int days;
     bool renew; /* the present files of that name are moved to old/ first */
 };

@@ -1,5 +1,6 @@
 /* What a certificate of ours says. */
 #include "auth/keyset.h"
+#include "auth/newfile.h"
 #include "auth/pki_int.h"
 
 #include "base/fd.h"
@@ -61,10 +62,9 @@ static bool is_host(const char *text)
 
     if (strncmp(text, "*.", 2) == 0)
         text += 2;
-    if (len == 0 || len > 253 || !strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"))
+    if (len == 0 || len > 253 || !strspn(text, COTO_NEWFILE_LETTERS "_"))
         return false;
-    return !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")] &&
-           !strstr(text, "..");
+    return !text[strspn(text, COTO_NEWFILE_LETTERS "._-")] && !strstr(text, "..");
 }
 
 static bool is_uri(const char *text)

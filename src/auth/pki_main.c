@@ -226,7 +226,7 @@ static const struct coto_tool_verb verbs[] = {
      " dir san days renew ", "make a key and a certificate", run_issue},
     {"revoke", "NAME|SERIAL", 1, 1, " dir ", "end a certificate before its time", run_revoke},
     {"list", "[--json]", 0, 0, " dir json ", "tell what was issued", run_list},
-    {"crl", "[--days N]", 0, 0, " dir days ", "sign the list of revoked certificates anew", run_crl},
+    {"crl", "[--days N]", 0, 0, " dir days ", "sign the list of what is revoked anew", run_crl},
     {0},
 };
 

@@ -111,8 +111,8 @@ static size_t sign_pkey(const struct coto_key *key, const void *data, size_t len
     return good ? n : 0;
 }
 
-int coto_key_sign(const struct coto_key *key, const void *data, size_t len, struct coto_buf *ret_sig,
-                  struct coto_err *err)
+int coto_key_sign(const struct coto_key *key, const void *data, size_t len,
+                  struct coto_buf *ret_sig, struct coto_err *err)
 {
     unsigned char sig[SIG_MAX];
     size_t n = 0;

@@ -108,7 +108,7 @@ static int run_mint(char **operands, struct coto_err *err)
 
     (void)operands;
     if (!opt.key || !opt.sub) {
-        coto_err_set(err, COTO_ERR_USAGE, 0, "%s is missing", opt.key ? "--sub NAME" : "--key FILE");
+        coto_err_set(err, COTO_ERR_USAGE, 0, opt.key ? "--sub is missing" : "--key is missing");
         return coto_err_remedy(err, "coto token mint --key FILE --sub NAME; coto token keygen "
                                     "makes a key");
     }
@@ -260,7 +260,8 @@ static void add_times(struct coto_buf *out, const struct coto_buf *text)
             continue;
         coto_buf_addf(out, "%s ", times[i].label);
         coto_tool_add_time(out, json_integer_value(value));
-        coto_buf_adds(out, i == 2 && json_integer_value(value) <= time(NULL) ? ": expired\n" : "\n");
+        bool is_over = i == 2 && json_integer_value(value) <= time(NULL);
+        coto_buf_adds(out, is_over ? ": expired\n" : "\n");
     }
 }
 
@@ -268,7 +269,8 @@ static void add_times(struct coto_buf *out, const struct coto_buf *text)
 static int judge(const char *token, struct coto_buf *out, struct coto_err *err)
 {
     const char *files[] = {opt.key, NULL};
-    const struct coto_keys_config config = {.files = files, .aud = opt.aud, .iss = opt.iss, .skew_s = -1};
+    const struct coto_keys_config config = {
+        .files = files, .aud = opt.aud, .iss = opt.iss, .skew_s = -1};
     struct coto_keys *keys = NULL;
     struct coto_claims claims;
 

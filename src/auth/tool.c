@@ -162,9 +162,10 @@ static const struct coto_tool_flag *find_flag(const struct call *call, const cha
 /* One flag at *argv, which is left at the last argument used. */
 static int take_flag(const struct call *call, char ***argv, struct coto_err *err)
 {
-    const char *name = **argv + 2;
+    bool is_long = (**argv)[1] == '-';
+    const char *name = **argv + 1 + is_long;
     size_t len = strcspn(name, "=");
-    const struct coto_tool_flag *flag = find_flag(call, name, len);
+    const struct coto_tool_flag *flag = is_long ? find_flag(call, name, len) : NULL;
     const char *value = name[len] ? name + len + 1 : NULL;
 
     if (!flag) {
@@ -214,9 +215,7 @@ static int parse(struct call *call, char **argv, struct coto_err *err)
         else if (!flags_over && (strcmp(*argv, "-h") == 0 || strcmp(*argv, "--help") == 0))
             call->wants_help = true;
         else if (!flags_over && (*argv)[0] == '-' && (*argv)[1])
-            failed = (*argv)[1] == '-' ? take_flag(call, &argv, err)
-                                       : (coto_err_set(err, COTO_ERR_USAGE, 0, "no flag '%.60s'", *argv),
-                                          bad_usage(call, err));
+            failed = take_flag(call, &argv, err);
         else
             failed = take_word(call, *argv, err);
         if (failed)

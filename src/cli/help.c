@@ -128,6 +128,9 @@ static void add_overview(struct coto_buf *out)
                        "usage: coto VERB [OPTIONS] [ARGUMENTS]\n\n");
     for (const struct coto_verb *verb = coto_verbs; verb->name; verb++)
         coto_buf_addf(out, "  %-10s %s\n", verb->name, verb->help);
+#define X(program, help) coto_buf_addf(out, "  %-10s %s\n", #program, help);
+    COTO_PROGRAMS(X)
+#undef X
     coto_buf_adds(out, "\nTry: coto run -c 'print(2+2)' --lang python\n"
                        "'coto help VERB' tells more; 'coto doctor' tells what this host can do.\n");
 }
@@ -166,8 +169,11 @@ int coto_cli_help(int argc, char **argv, char **envp)
     }
     if (argc > 1 && !verb && argv[1][0] != '-') {
         struct coto_err err = {0};
-        coto_err_set(&err, COTO_ERR_USAGE, 0, "help: no verb '%.60s'", argv[1]);
-        coto_err_remedy(&err, "'coto help' lists all verbs");
+        char *ask[] = {argv[1], "--help", NULL};
+        if (coto_verb_exec(ask, envp, &err) == 0) {
+            coto_err_set(&err, COTO_ERR_USAGE, 0, "help: no verb '%.60s'", argv[1]);
+            coto_err_remedy(&err, "'coto help' lists all verbs");
+        }
         return coto_cli_fail(&err);
     }
     return coto_cli_help_verb(argc > 1 && verb ? "help" : NULL, NULL);

@@ -3,7 +3,6 @@
  * ones start in a fraction of a millisecond. */
 #include "cli/cli.h"
 #include "cli/verb.h"
-#include "policy/helper.h"
 #include "policy/nearest.h"
 
 #include <errno.h>
@@ -13,39 +12,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Programs of ours that are no verbs: PID 1 of a sandbox, and the YAML reader. */
-static bool is_inner_program(const char *verb)
-{
-    return strcmp(verb, "init") == 0 || strcmp(verb, "policy") == 0;
-}
-
-static bool is_verb_name(const char *name)
-{
-    size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-");
-
-    return n > 0 && n < 40 && !name[n] && name[0] != '-' && !is_inner_program(name);
-}
-
-/* Runs coto-VERB in place of this process; comes back only without one. */
-static int exec_verb(char **argv, char **envp, struct coto_err *err)
-{
-    char program[64];
-    char path[4096];
-
-    snprintf(program, sizeof program, "coto-%.40s", argv[0]);
-    if (!is_verb_name(argv[0]) || coto_helper_find(program, path, sizeof path))
-        return 0;
-    argv[0] = program;
-    execve(path, argv, envp);
-    return coto_err_set(err, COTO_ERR_SYSTEM, errno, "%s", path);
-}
-
 static int refuse_verb(const char *name, struct coto_err *err)
 {
     struct coto_nearest best = {0};
 
     for (const struct coto_verb *verb = coto_verbs; verb->name; verb++)
         coto_nearest_offer(&best, name, verb->name);
+#define X(program, ...) coto_nearest_offer(&best, name, #program);
+    COTO_PROGRAMS(X)
+#undef X
     coto_err_set(err, COTO_ERR_USAGE, 0, "no verb '%.60s'", name);
     if (best.name)
         return coto_err_remedy(err, "did you mean 'coto %s'?", best.name);
@@ -87,7 +62,7 @@ int main(int argc, char **argv, char **envp)
     const struct coto_verb *verb = coto_verb_find(verb_of_flag(argv[1]));
     if (verb)
         return verb->main(argc - 1, argv + 1, envp);
-    if (exec_verb(argv + 1, envp, &err) == 0)
+    if (coto_verb_exec(argv + 1, envp, &err) == 0)
         refuse_verb(argv[1], &err);
     return coto_cli_fail(&err);
 }

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "base/err.h"
 #include "schema/options.h"
 
 #include <stdbool.h>
@@ -26,6 +27,12 @@
       "print the version") \
     X(help, "[VERB]", false, \
       "print help")
+
+/* Verbs that are programs of their own, because of the libraries they need. */
+#define COTO_PROGRAMS(X) \
+    X(serve, "offer sandboxes over HTTP") \
+    X(pki,   "make certificates for the service and its clients") \
+    X(token, "make keys and tokens for clients of the service")
 /* clang-format on */
 
 struct coto_verb {
@@ -39,6 +46,9 @@ struct coto_verb {
 /* Ends with a row whose name is NULL. */
 extern const struct coto_verb coto_verbs[];
 const struct coto_verb *coto_verb_find(const char *name);
+/* Runs coto-VERB in place of this process, argv[0] being the verb; comes back with 0 when
+ * there is no such program, or fails. */
+int coto_verb_exec(char **argv, char **envp, struct coto_err *err);
 
 #define X(name, ...) int coto_cli_##name(int argc, char **argv, char **envp);
 COTO_VERBS(X)

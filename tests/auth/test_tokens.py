@@ -306,3 +306,10 @@ def test_help():
     refused(coto("token"), USAGE, "which verb", "--help")
     refused(coto("token", "steal"), USAGE, "no verb 'steal'")
     refused(coto("token", "keygen"), USAGE, "missing", "hs256|es256")
+
+
+def test_found_through_coto():
+    overview = ok(coto("help"))
+    for verb in ("pki", "token"):
+        assert f"\n  {verb} " in overview and ok(coto("help", verb)) == ok(coto(verb, "--help"))
+    refused(coto("tokn"), USAGE, "did you mean 'coto token'?")

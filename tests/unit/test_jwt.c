@@ -398,9 +398,12 @@ static void scopes(void **state)
 static void mints_nothing_malformed(void **state)
 {
     static const struct coto_claims rows[] = {
-        {.sub = "", .exp = NOW},          {.sub = "a", .exp = 0},
-        {.sub = "a", .exp = -5},          {.sub = "a\nb", .exp = NOW},
-        {.sub = "a", .exp = INT64_MAX},   {.sub = "a", .exp = NOW, .scope = "a  b", .has_scope = true},
+        {.sub = "", .exp = NOW},
+        {.sub = "a", .exp = 0},
+        {.sub = "a", .exp = -5},
+        {.sub = "a\nb", .exp = NOW},
+        {.sub = "a", .exp = INT64_MAX},
+        {.sub = "a", .exp = NOW, .scope = "a  b", .has_scope = true},
     };
     coto_auto_key key = {0};
     coto_auto_buf token = {0};
@@ -420,7 +423,8 @@ static void mints_nothing_malformed(void **state)
 
 static void base64url(void **state)
 {
-    static const char *const bad[] = {"A", "AAAAA", "AA=", "AA==", "AB", "AAB", "A+AA", "A/AA", "A AA"};
+    static const char *const bad[] = {"A",   "AAAAA", "AA=",  "AA==", "AB",
+                                      "AAB", "A+AA",  "A/AA", "A AA"};
     unsigned char data[300];
     unsigned char again[COTO_B64URL_ROOM(400)];
 

@@ -15,7 +15,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define SECRET "0123456789abcdef0123456789abcdef"
-#define X25519_POINT "\"x\":\"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo\""
+#define POINT "\"x\":\"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo\""
 
 static int setup(void **state)
 {
@@ -167,7 +167,8 @@ static void keeps_public_halves(void **state)
     assert_string_equal(set->items[0].name, "a");
     assert_int_equal(coto_key_sign(&set->items[0], "x", 1, &text, NULL), -1);
     BIO *bio = BIO_new(BIO_s_mem());
-    assert_int_equal(PEM_write_bio_PrivateKey(bio, set->items[0].pkey, NULL, NULL, 0, NULL, NULL), 0);
+    EVP_PKEY *pkey = set->items[0].pkey;
+    assert_int_equal(PEM_write_bio_PrivateKey(bio, pkey, NULL, NULL, 0, NULL, NULL), 0);
     BIO_free(bio);
     coto_keyset_release(set);
     coto_keys_free(keys);
@@ -181,23 +182,24 @@ struct row {
 static void judges_key_sets(void **state)
 {
     static const struct row rows[] = {
-        {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\"," X25519_POINT "}", NULL},
+        {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\"," POINT "}", NULL},
         {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"use\":\"sig\",\"alg\":\"EdDSA\",\"kid\":\"a/b=\","
-         "\"key_ops\":[\"verify\"],\"x5t\":\"z\"," X25519_POINT "}",
+         "\"key_ops\":[\"verify\"],\"x5t\":\"z\"," POINT "}",
          NULL},
-        {"{\"kty\":\"OKP\",\"crv\":\"X25519\"," X25519_POINT "}", "no key in it"},
-        {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"use\":\"enc\"," X25519_POINT "}", "no key in it"},
-        {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"use\":7," X25519_POINT "}", "no key in it"},
-        {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"alg\":\"HS256\"," X25519_POINT "}", "no key in it"},
-        {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"key_ops\":[\"deriveKey\"]," X25519_POINT "}",
+        {"{\"kty\":\"OKP\",\"crv\":\"X25519\"," POINT "}", "no key in it"},
+        {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"use\":\"enc\"," POINT "}", "no key in it"},
+        {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"use\":7," POINT "}", "no key in it"},
+        {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"alg\":\"HS256\"," POINT "}", "no key in it"},
+        {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"key_ops\":[\"deriveKey\"]," POINT "}",
          "no key in it"},
         {"{\"kty\":\"oct\",\"alg\":\"HS512\",\"k\":\"AAAA\"}", "no key in it"},
         {"{\"kty\":\"XYZ\"}", "no key in it"},
-        {"{\"crv\":\"Ed25519\"," X25519_POINT "}", "no key in it"},
-        {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":5," X25519_POINT "}", "kid"},
-        {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"../x\"," X25519_POINT "}", "kid"},
+        {"{\"crv\":\"Ed25519\"," POINT "}", "no key in it"},
+        {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":5," POINT "}", "kid"},
+        {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"../x\"," POINT "}", "kid"},
         {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"x\":\"AAAA\"}", "not a key"},
-        {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"x\":\"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo=\"}",
+        {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\","
+         "\"x\":\"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo=\"}",
          "not a key"},
         {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"x\":"
          "\"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURoAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\"}",
@@ -229,8 +231,8 @@ static void judges_key_set_files(void **state)
 {
     static const char oct[] = "{\"keys\":[{\"kty\":\"oct\",\"kid\":\"s\",\"k\":"
                               "\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\"}]}";
-    static const char two[] = "{\"keys\":[{\"kty\":\"OKP\",\"crv\":\"Ed25519\"," X25519_POINT "},"
-                              "{\"kty\":\"OKP\",\"crv\":\"Ed25519\"," X25519_POINT "}]}";
+    static const char two[] = "{\"keys\":[{\"kty\":\"OKP\",\"crv\":\"Ed25519\"," POINT "},"
+                              "{\"kty\":\"OKP\",\"crv\":\"Ed25519\"," POINT "}]}";
 
     expect_good(write_text(*state, 0600, oct), 1);
     expect_bad(write_text(*state, 0644, oct), "open to everybody");
