@@ -2,8 +2,11 @@
 
 #include "base/own.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "schema/openapi.h"
 
 #define X(id, ...) coto_api_##id,
 static void (*const functions[])(struct api_call *call) = {COTO_ENDPOINTS(X)};
@@ -49,7 +52,7 @@ static int find(struct api_call *call, struct coto_err *err, int *ret_status)
     const char *path = coto_http_path(call->request);
     bool known = false;
 
-    for (unsigned i = 0; i < coto_endpoint_count; i++) {
+    for (int i = 0; i < COTO_ENDPOINT_COUNT; i++) {
         if (!is_path(coto_endpoints[i].path, path, call->id))
             continue;
         known = true;
@@ -76,7 +79,8 @@ static bool is_from_a_page(const struct coto_http_request *request)
         return false;
     size_t n = strcspn(host, ":");
     return !((n == 9 && strncmp(host, "127.0.0.1", n) == 0) ||
-             (n == 9 && strncmp(host, "localhost", n) == 0) || strncmp(host, "[::1]", 5) == 0);
+             (n == 9 && strncmp(host, "localhost", n) == 0) ||
+             (strncmp(host, "[::1]", 5) == 0 && (!host[5] || host[5] == ':')));
 }
 
 static void call_function(struct coto_http_request *request, void *arg)
@@ -135,6 +139,18 @@ void coto_api_handle(struct coto_http_request *request, void *arg)
 
 /* ---- life ---- */
 
+static int set_ceiling(struct coto_api *api, struct coto_err *err)
+{
+    if (coto_policy_init(&api->ceiling, err))
+        return -1;
+    for (unsigned i = 0; i < coto_limit_count; i++)
+        if (*coto_limits[i].ceiling &&
+            coto_policy_set(&api->ceiling, coto_limits[i].opt, coto_limits[i].ceiling,
+                            COTO_SOURCE_PROFILE, "service", err))
+            return -1;
+    return 0;
+}
+
 int coto_api_new(const struct coto_api_config *config, struct coto_loop *loop, int control_fd,
                  struct coto_api **ret_api, struct coto_err *err)
 {
@@ -147,7 +163,12 @@ int coto_api_new(const struct coto_api_config *config, struct coto_loop *loop, i
     api->control_fd = control_fd;
     pthread_mutex_init(&api->control_lock, NULL);
     json_object_seed(0);
-    if (api_workers_start(api, err)) {
+    mallopt(M_ARENA_MAX, 2); /* workers hold little at a time: no heap for each of them */
+    coto_openapi_write(&(struct coto_json){.out = &api->openapi});
+    coto_buf_addc(&api->openapi, '\n');
+    if (set_ceiling(api, err) || api_workers_start(api, err)) {
+        coto_policy_fini(&api->ceiling);
+        coto_buf_fini(&api->openapi);
         free(api);
         return -1;
     }
@@ -171,5 +192,7 @@ void coto_api_free(struct coto_api *api)
             }
             api_sandbox_free(s);
         }
+    coto_policy_fini(&api->ceiling);
+    coto_buf_fini(&api->openapi);
     free(api);
 }

@@ -1,5 +1,6 @@
 /* load ADDRESS PORT TOKEN PATH BODY --clients N --seconds S: keep-alive clients that send the same
- * POST over and over; prints requests, failures, rate, median, p99 and least latency in ms. */
+ * POST over and over (GET when BODY is empty; --count N at most); prints one line: requests,
+ * failures, seconds, rate, median, p99 and least latency in ms. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -20,6 +21,8 @@ static char request[65536];
 static size_t request_len;
 static const char *expected;
 static double end_time;
+static long count_max = SAMPLES;
+static atomic_long begun;
 static double *samples;
 static atomic_long sample_count;
 static atomic_long failures;
@@ -71,7 +74,7 @@ static void *client(void *arg)
     int fd = open_connection();
 
     (void)arg;
-    while (now() < end_time) {
+    while (now() < end_time && atomic_fetch_add(&begun, 1) < count_max) {
         double start = now();
         int bad = send(fd, request, request_len, 0) < 0 ? -1 : read_reply(fd, buf, sizeof buf);
         long at = atomic_fetch_add(&sample_count, 1);
@@ -112,6 +115,8 @@ int main(int argc, char **argv)
             seconds = atof(argv[i + 1]);
         else if (strcmp(argv[i], "--expect") == 0)
             expected = argv[i + 1];
+        else if (strcmp(argv[i], "--count") == 0)
+            count_max = atol(argv[i + 1]);
     }
     address.sin_family = AF_INET;
     address.sin_port = htons((uint16_t)atoi(argv[2]));
@@ -133,8 +138,7 @@ int main(int argc, char **argv)
     if (n == 0)
         return 1;
     qsort(samples, (size_t)n, sizeof *samples, compare);
-    printf("%ld requests, %ld failed, %.0f per second, median %.3f ms, p99 %.3f ms, least %.3f ms\n", n,
-           (long)failures, (double)n / took, samples[n / 2] * 1e3, samples[n * 99 / 100] * 1e3,
-           samples[0] * 1e3);
+    printf("%ld %ld %.3f %.1f %.3f %.3f %.3f\n", n, (long)failures, took, (double)n / took,
+           samples[n / 2] * 1e3, samples[n * 99 / 100] * 1e3, samples[0] * 1e3);
     return failures ? 1 : 0;
 }
