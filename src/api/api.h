@@ -51,6 +51,7 @@ struct coto_caller {
 
 struct api_job {
     struct coto_api *api;
+    char id[COTO_ID_TEXT]; /* of the execution, if it is one */
     struct coto_http_request *request; /* NULL once the client is gone */
     struct coto_caller caller;
     int cancel_fd; /* eventfd */
@@ -122,6 +123,8 @@ struct coto_api {
     struct api_sandbox *buckets[API_BUCKETS];
     unsigned sandbox_count;
     struct api_counters counters;
+    struct coto_policy ceiling; /* of what callers may set: the most */
+    struct coto_buf openapi;
     bool draining;
 };
 
@@ -150,8 +153,9 @@ int api_workers_start(struct coto_api *api, struct coto_err *err);
 void api_workers_stop(struct coto_api *api);
 /* Takes the job; answers itself when there is no room. */
 void api_submit(struct api_job *job);
-/* A job of a call, with the JSON body parsed; NULL after it has answered. */
-struct api_job *api_job_new(struct api_call *call, bool wants_body);
+/* A job of a call, with the JSON body (if the endpoint has one) parsed and checked; NULL after
+ * it has answered. */
+struct api_job *api_job_new(struct api_call *call);
 void api_job_free(struct api_job *job);
 
 /* reply.c */
@@ -160,8 +164,15 @@ void api_reply_error(struct coto_http_request *request, int status, const struct
                      const char *field);
 void api_reply_job(struct api_job *job); /* reply or err of the job */
 
+/* check.c: the body against the table; err and field say what is wrong. */
+int api_check(struct api_job *job, enum coto_body body);
+
+/* path.c: a caller's name of a file as an absolute path inside. */
+int api_path(const char *workdir, const char *path, struct coto_buf *ret_target, struct coto_err *err);
+
 /* body.c */
 int api_body_policy(struct api_job *job, const struct coto_policy *from);
+int api_body_files(struct api_job *job); /* into the plan's files */
 int api_body_code(struct api_job *job);
 
 /* execute.c */

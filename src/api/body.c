@@ -1,6 +1,8 @@
-/* From a JSON body to a policy and to code. Unknown keys are errors: a caller who misspells
- * a limit must hear of it. Runs on a worker. */
+/* From a JSON body, checked against its table (check.c), to a policy and to code. Runs on a
+ * worker. */
 #include "api/api.h"
+
+#include "schema/bodies.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,13 +11,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* What a caller may set; the rest is the operator's. */
-static const enum coto_opt allowed[] = {
-    COTO_OPT_TIMEOUT, COTO_OPT_CPU_TIME, COTO_OPT_MEMORY,       COTO_OPT_SWAP,   COTO_OPT_CPUS,
-    COTO_OPT_PIDS,    COTO_OPT_DISK,     COTO_OPT_INODES,       COTO_OPT_NOFILE, COTO_OPT_FSIZE,
-    COTO_OPT_IOPS,    COTO_OPT_TMP_SIZE,      COTO_OPT_OUTPUT_LIMIT, COTO_OPT_NOEXEC,
-};
-
 static int fail(struct api_job *job, const char *field, const char *what)
 {
     snprintf(job->field, sizeof job->field, "%s", field);
@@ -23,19 +18,21 @@ static int fail(struct api_job *job, const char *field, const char *what)
     return -1;
 }
 
+static const char *text_of(const struct api_job *job, const char *key)
+{
+    return json_string_value(json_object_get(job->body, key));
+}
+
 /* ---- values as the text a policy reads ---- */
 
 static int value_text(const json_t *value, char *to, size_t size)
 {
-    if (json_is_string(value))
-        return snprintf(to, size, "%s", json_string_value(value)) < (int)size ? 0 : -1;
-    if (json_is_integer(value))
-        return snprintf(to, size, "%lld", (long long)json_integer_value(value)) < (int)size ? 0 : -1;
-    if (json_is_real(value))
-        return snprintf(to, size, "%.3f", json_real_value(value)) < (int)size ? 0 : -1;
-    if (json_is_boolean(value))
-        return snprintf(to, size, "%s", json_is_true(value) ? "true" : "false") < (int)size ? 0 : -1;
-    return -1;
+    int n = json_is_string(value)    ? snprintf(to, size, "%s", json_string_value(value))
+            : json_is_integer(value) ? snprintf(to, size, "%lld", (long long)json_integer_value(value))
+            : json_is_real(value)    ? snprintf(to, size, "%.3f", json_real_value(value))
+                                     : snprintf(to, size, "%s", json_is_true(value) ? "true" : "false");
+
+    return n < (int)size ? 0 : -1;
 }
 
 static int set_option(struct api_job *job, enum coto_opt opt, const char *field, const char *text)
@@ -43,60 +40,52 @@ static int set_option(struct api_job *job, enum coto_opt opt, const char *field,
     if (coto_policy_set(&job->policy, opt, text, COTO_SOURCE_FLAG, field, &job->err) == 0)
         return 0;
     snprintf(job->field, sizeof job->field, "%s", field);
+    coto_err_remedy(&job->err, "GET /openapi.json lists what there is");
     return -1;
 }
 
-static int set_limit(struct api_job *job, const char *key, const json_t *value)
+/* What the operator allows at most. */
+static int check_ceiling(struct api_job *job, const struct coto_limit_row *limit, const char *name)
 {
-    char text[128];
-    char name[64];
+    const struct coto_policy *ceiling = &job->api->ceiling;
+    coto_auto_buf most = {0};
 
-    snprintf(name, sizeof name, "resource_limits.%.40s", key);
-    if (value_text(value, text, sizeof text))
-        return fail(job, name, "must be a number or a text");
-    /* The names other services use, in their units. */
-    if (strcmp(key, "memory_mb") == 0 || strcmp(key, "disk_mb") == 0) {
-        strncat(text, "m", sizeof text - strlen(text) - 1);
-        return set_option(job, key[0] == 'm' ? COTO_OPT_MEMORY : COTO_OPT_DISK, name, text);
-    }
-    if (strcmp(key, "cpu") == 0)
-        key = "cpus";
-    for (size_t i = 0; i < sizeof allowed / sizeof allowed[0]; i++) {
-        const char *own = coto_options[allowed[i]].name;
-        char other[64];
-        snprintf(other, sizeof other, "%s", own);
-        for (char *p = other; *p; p++)
-            *p = *p == '-' ? '_' : *p;
-        if (strcmp(key, own) == 0 || strcmp(key, other) == 0)
-            return set_option(job, allowed[i], name, text);
-    }
-    return fail(job, name, "no such limit (see GET /openapi.json)");
+    if (!*limit->ceiling ||
+        coto_policy_num(&job->policy, limit->opt) <= coto_policy_num(ceiling, limit->opt))
+        return 0;
+    coto_policy_value_text(ceiling, limit->opt, &most);
+    snprintf(job->field, sizeof job->field, "%s", name);
+    coto_err_set(&job->err, COTO_ERR_POLICY, 0, "%s: the service allows %s at most", name,
+                 coto_buf_str(&most));
+    return coto_err_remedy(&job->err, "ask for less");
 }
 
-static int set_limits(struct api_job *job, json_t *limits)
+static int set_limits(struct api_job *job)
 {
     const char *key;
     json_t *value;
+    char text[128];
+    char name[96];
 
-    if (!json_is_object(limits))
-        return fail(job, "resource_limits", "must be an object");
-    json_object_foreach(limits, key, value)
-        if (set_limit(job, key, value))
+    json_object_foreach(json_object_get(job->body, "resource_limits"), key, value) {
+        const struct coto_limit_row *limit = coto_limit_find(key);
+        snprintf(name, sizeof name, "resource_limits.%s", key);
+        if (value_text(value, text, sizeof text - 2))
+            return fail(job, name, "is too long");
+        strcat(text, limit->unit);
+        if (set_option(job, limit->opt, name, text) || check_ceiling(job, limit, name))
             return -1;
+    }
     return 0;
 }
 
-static int set_env(struct api_job *job, json_t *env)
+static int set_env(struct api_job *job)
 {
     const char *key;
     json_t *value;
 
-    if (!json_is_object(env))
-        return fail(job, "env", "must be an object of texts");
-    json_object_foreach(env, key, value) {
+    json_object_foreach(json_object_get(job->body, "env"), key, value) {
         coto_auto_buf item = {0};
-        if (!json_is_string(value))
-            return fail(job, "env", "must be an object of texts");
         coto_buf_addf(&item, "%s=%s", key, json_string_value(value));
         if (set_option(job, COTO_OPT_ENV, "env", coto_buf_str(&item)))
             return -1;
@@ -104,71 +93,29 @@ static int set_env(struct api_job *job, json_t *env)
     return 0;
 }
 
-static int set_timeout(struct api_job *job, const json_t *value)
+static int set_timeout(struct api_job *job)
 {
+    const json_t *value = json_object_get(job->body, "timeout_seconds");
     char text[32];
 
-    if (!json_is_number(value) || json_number_value(value) <= 0 || json_number_value(value) > 300)
-        return fail(job, "timeout_seconds", "must be a number above 0, at most 300");
-    snprintf(text, sizeof text, "%lldms", (long long)(json_number_value(value) * 1000 + 0.5));
+    if (!value)
+        return 0;
+    double ms = json_number_value(value) * 1000;
+    snprintf(text, sizeof text, "%lldms", ms < 1 ? 1LL : (long long)(ms + 0.5));
     return set_option(job, COTO_OPT_TIMEOUT, "timeout_seconds", text);
 }
 
 /* The level is the process level; what only a stronger one could give is refused. */
-static int set_isolation(struct api_job *job, const json_t *value)
+static int set_isolation(struct api_job *job)
 {
-    const char *text = json_string_value(value);
+    const char *text = text_of(job, "isolation_level");
 
-    if (text && strcmp(text, "standard") == 0)
+    if (!text || strcmp(text, "standard") == 0)
         return 0;
-    if (text && strcmp(text, "high") == 0) {
-        snprintf(job->field, sizeof job->field, "isolation_level");
-        coto_err_set(&job->err, COTO_ERR_UNAVAILABLE, 0,
-                     "isolation_level: this host has no level above \"standard\"");
-        return coto_err_remedy(&job->err, "see GET /api/v1/capabilities");
-    }
-    return fail(job, "isolation_level", "must be \"standard\" or \"high\"");
-}
-
-static int set_text(struct api_job *job, enum coto_opt opt, const char *field, const json_t *value)
-{
-    if (!json_is_string(value))
-        return fail(job, field, "must be a text");
-    return set_option(job, opt, field, json_string_value(value));
-}
-
-/* Keys that api_body_code reads. */
-static bool is_code_key(const char *key)
-{
-    static const char *const keys[] = {"code", "input", "stdin", "args", "files", "agent_id"};
-
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (strcmp(key, keys[i]) == 0)
-            return true;
-    return false;
-}
-
-static int take_key(struct api_job *job, const char *key, json_t *value)
-{
-    if (strcmp(key, "language") == 0)
-        return set_text(job, COTO_OPT_LANG, key, value);
-    if (strcmp(key, "timeout_seconds") == 0)
-        return set_timeout(job, value);
-    if (strcmp(key, "resource_limits") == 0)
-        return set_limits(job, value);
-    if (strcmp(key, "env") == 0)
-        return set_env(job, value);
-    if (strcmp(key, "isolation_level") == 0)
-        return set_isolation(job, value);
-    if (strcmp(key, "cold") == 0) {
-        job->cold = json_is_true(value);
-        return json_is_boolean(value) ? 0 : fail(job, key, "must be true or false");
-    }
-    if (is_code_key(key) || strcmp(key, "profile") == 0)
-        return 0;
-    char text[96];
-    snprintf(text, sizeof text, "%.60s", key);
-    return fail(job, text, "no such field");
+    snprintf(job->field, sizeof job->field, "isolation_level");
+    coto_err_set(&job->err, COTO_ERR_UNAVAILABLE, 0,
+                 "isolation_level: this host has no level above \"standard\"");
+    return coto_err_remedy(&job->err, "see GET /api/v1/capabilities");
 }
 
 static int copy_policy(struct api_job *job, const struct coto_policy *from)
@@ -195,25 +142,24 @@ static int copy_policy(struct api_job *job, const struct coto_policy *from)
 
 int api_body_policy(struct api_job *job, const struct coto_policy *from)
 {
-    const json_t *profile = json_object_get(job->body, "profile");
-    const char *name = job->api->config.profile;
-    const char *key;
-    json_t *value;
+    const char *profile = text_of(job, "profile");
+    const char *language = text_of(job, "language");
 
-    if (profile && !json_is_string(profile))
-        return fail(job, "profile", "must be a text");
-    if (profile)
-        name = json_string_value(profile);
     if (from ? copy_policy(job, from)
              : coto_policy_init(&job->policy, &job->err) ||
-                   coto_policy_apply_profile(&job->policy, name, &job->err)) {
+                   coto_policy_apply_profile(&job->policy, profile ? profile : job->api->config.profile,
+                                             &job->err)) {
         snprintf(job->field, sizeof job->field, "profile");
         return -1;
     }
-    json_object_foreach(job->body, key, value)
-        if (take_key(job, key, value))
-            return -1;
-    return 0;
+    job->cold = json_is_true(json_object_get(job->body, "cold"));
+    if (language && set_option(job, COTO_OPT_LANG, "language", language))
+        return -1;
+    if (!*coto_policy_str(&job->policy, COTO_OPT_LANG) &&
+        coto_policy_set(&job->policy, COTO_OPT_LANG, "python", COTO_SOURCE_PROFILE, "default",
+                        &job->err))
+        return -1;
+    return set_timeout(job) || set_limits(job) || set_env(job) || set_isolation(job) ? -1 : 0;
 }
 
 /* ---- what runs ---- */
@@ -224,8 +170,6 @@ static int take_input(struct api_job *job)
     json_t *input = json_object_get(job->body, "input");
     const json_t *in = json_object_get(job->body, "stdin");
 
-    if (in && !json_is_string(in))
-        return fail(job, "stdin", "must be a text");
     if (in) {
         coto_buf_add(&job->input, json_string_value(in), json_string_length(in));
     } else if (input) {
@@ -244,17 +188,72 @@ static int take_input(struct api_job *job)
 
 static int take_args(struct api_job *job, struct coto_strv *args)
 {
-    const json_t *list = json_object_get(job->body, "args");
     const json_t *item;
     size_t i;
 
-    if (!list)
+    json_array_foreach(json_object_get(job->body, "args"), i, item)
+        if (coto_strv_add(args, json_string_value(item)))
+            return coto_err_set(&job->err, COTO_ERR_LIMIT, ENOMEM, "args");
+    return 0;
+}
+
+static int is_code(const struct coto_plan *plan, const char *target)
+{
+    return plan->file_count && strcmp(plan->files[0].target, target) == 0;
+}
+
+static int take_file(struct api_job *job, const json_t *item, size_t index,
+                     struct coto_plan_file *ret_file)
+{
+    const json_t *text = json_object_get(item, "content");
+    const json_t *coded = json_object_get(item, "content_base64");
+    coto_auto_buf data = {0};
+    coto_auto_buf target = {0};
+    char name[64];
+
+    snprintf(name, sizeof name, "files[%zu]", index);
+    if (!text == !coded)
+        return fail(job, name, "needs either content or content_base64");
+    if (api_path(job->plan.workdir, json_string_value(json_object_get(item, "path")), &target, &job->err)) {
+        snprintf(job->field, sizeof job->field, "%s.path", name);
+        return -1;
+    }
+    if (is_code(&job->plan, coto_buf_str(&target)))
+        return fail(job, name, "is where the code itself goes");
+    if (text)
+        coto_buf_add(&data, json_string_value(text), json_string_length(text));
+    else if (coto_base64_take(&data, json_string_value(coded), json_string_length(coded)))
+        return fail(job, name, "content_base64 is not base64");
+    if (data.failed || target.failed)
+        return coto_err_set(&job->err, COTO_ERR_LIMIT, ENOMEM, "files");
+    *ret_file = (struct coto_plan_file){.target = target.data,
+                                        .mode = json_is_true(json_object_get(item, "executable")) ? 0755 : 0644,
+                                        .data = data.data,
+                                        .len = data.len};
+    target = data = (struct coto_buf){0};
+    return 0;
+}
+
+/* The plan's own files are put in before anything runs; these are, with them. */
+int api_body_files(struct api_job *job)
+{
+    const json_t *list = json_object_get(job->body, "files");
+    struct coto_plan *plan = &job->plan;
+    const json_t *item;
+    size_t i;
+
+    if (json_array_size(list) == 0)
         return 0;
-    if (!json_is_array(list))
-        return fail(job, "args", "must be a list of texts");
-    json_array_foreach(list, i, item)
-        if (!json_is_string(item) || coto_strv_add(args, json_string_value(item)))
-            return fail(job, "args", "must be a list of texts");
+    struct coto_plan_file *files =
+        realloc(plan->files, (plan->file_count + json_array_size(list)) * sizeof *files);
+    if (!files)
+        return coto_err_set(&job->err, COTO_ERR_LIMIT, ENOMEM, "files");
+    plan->files = files;
+    json_array_foreach(list, i, item) {
+        if (take_file(job, item, i, &files[plan->file_count]))
+            return -1;
+        plan->file_count++;
+    }
     return 0;
 }
 
@@ -263,18 +262,14 @@ int api_body_code(struct api_job *job)
     const json_t *code = json_object_get(job->body, "code");
     coto_auto_strv args = {0};
 
-    if (!json_is_string(code))
-        return fail(job, "code", code ? "must be a text" : "is missing");
-    if (!*coto_policy_str(&job->policy, COTO_OPT_LANG) &&
-        set_option(job, COTO_OPT_LANG, "language", "python"))
-        return -1;
     if (take_input(job) || take_args(job, &args))
         return -1;
     const struct coto_source_code source = {.text = json_string_value(code),
                                             .text_len = json_string_length(code),
                                             .argv = (const char *const *)args.items};
     if (coto_policy_check(&job->policy, &job->err) ||
-        coto_plan_make(&job->policy, &source, &job->plan, &job->err))
+        coto_plan_make(&job->policy, &source, &job->plan, &job->err) || api_body_files(job))
         return -1;
+    memcpy(job->plan.id, job->id, sizeof job->plan.id);
     return 0;
 }

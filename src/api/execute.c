@@ -69,7 +69,7 @@ static void run_once(struct api_job *job, int channel_fd)
 
 void coto_api_run(struct api_call *call)
 {
-    struct api_job *job = api_job_new(call, true);
+    struct api_job *job = api_job_new(call);
 
     if (!job)
         return;
@@ -142,7 +142,7 @@ void coto_api_execute(struct api_call *call)
         api_reply_error(call->request, 409, &err, "");
         return;
     }
-    struct api_job *job = api_job_new(call, true);
+    struct api_job *job = api_job_new(call);
     if (!job)
         return;
     job->sandbox = s;

@@ -86,20 +86,10 @@ static void create(struct api_job *job, int channel_fd)
 {
     struct api_sandbox *s = job->sandbox;
     const struct coto_source_code nothing = {.text = "", .text_len = 0};
-    const json_t *agent = json_object_get(job->body, "agent_id");
+    const char *agent = json_string_value(json_object_get(job->body, "agent_id"));
 
-    if (agent && !json_is_string(agent)) {
-        snprintf(job->field, sizeof job->field, "agent_id");
-        coto_err_set(&job->err, COTO_ERR_USAGE, 0, "agent_id: must be a text");
-        return;
-    }
-    snprintf(s->agent, sizeof s->agent, "%s", agent ? json_string_value(agent) : "");
-    if (api_body_policy(job, NULL))
-        return;
-    if (!*coto_policy_str(&job->policy, COTO_OPT_LANG) &&
-        coto_policy_set(&job->policy, COTO_OPT_LANG, "python", COTO_SOURCE_PROFILE, "default", &job->err))
-        return;
-    if (coto_policy_check(&job->policy, &job->err) ||
+    snprintf(s->agent, sizeof s->agent, "%s", agent ? agent : "");
+    if (api_body_policy(job, NULL) || coto_policy_check(&job->policy, &job->err) ||
         coto_plan_make(&job->policy, &nothing, &s->plan, &job->err))
         return;
     s->policy = job->policy;
@@ -155,7 +145,7 @@ void coto_api_create(struct api_call *call)
         api_reply_error(call->request, 429, &err, "");
         return;
     }
-    struct api_job *job = api_job_new(call, true);
+    struct api_job *job = api_job_new(call);
     if (!job)
         return;
     job->sandbox = calloc(1, sizeof *job->sandbox);
@@ -220,7 +210,7 @@ void api_sandbox_end(struct coto_api *api, struct api_sandbox *sandbox)
 void coto_api_destroy(struct api_call *call)
 {
     struct api_sandbox *s = api_sandbox_find(call->api, call->id);
-    struct api_job *job = api_job_new(call, false);
+    struct api_job *job = api_job_new(call);
 
     if (!job)
         return;

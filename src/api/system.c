@@ -23,6 +23,11 @@ void coto_api_readyz(struct api_call *call)
     api_reply(call->request, ready ? 200 : 503, &body);
 }
 
+void coto_api_openapi(struct api_call *call)
+{
+    api_reply(call->request, 200, &call->api->openapi);
+}
+
 /* ---- metrics ---- */
 
 static void metric(struct coto_buf *out, const char *name, const char *type, const char *help,
@@ -81,7 +86,7 @@ static void reply_metrics(struct api_job *job)
 
 void coto_api_metrics(struct api_call *call)
 {
-    struct api_job *job = api_job_new(call, false);
+    struct api_job *job = api_job_new(call);
 
     if (!job)
         return;
@@ -101,6 +106,11 @@ static void say_capabilities(struct api_job *job)
     coto_json_begin(&json, NULL, '{');
     coto_json_begin(&json, "isolation_levels", '[');
     coto_json_str(&json, NULL, "standard");
+    coto_json_end(&json, ']');
+    coto_json_begin(&json, "languages", '[');
+    for (size_t i = 0; i < coto_language_count; i++)
+        if (coto_plan_has_tool(&job->plan, coto_languages[i].tool))
+            coto_json_str(&json, NULL, coto_languages[i].name);
     coto_json_end(&json, ']');
     coto_json_begin(&json, "walls", '{');
     for (int i = 0; i < COTO_WALL_COUNT; i++) {
@@ -138,7 +148,7 @@ static void try_one(struct api_job *job, int channel_fd)
 
 void coto_api_capabilities(struct api_call *call)
 {
-    struct api_job *job = api_job_new(call, false);
+    struct api_job *job = api_job_new(call);
 
     if (!job)
         return;

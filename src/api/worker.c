@@ -11,6 +11,8 @@
 
 #define STACK_BYTES (256 * 1024)
 #define BODY_DEPTH 64
+#define BODY_VALUES 100000
+#define BODY_NUMBER 64
 
 /* ---- on the loop ---- */
 
@@ -23,28 +25,36 @@ static void on_gone(struct coto_http_request *request, void *arg)
     eventfd_write(job->cancel_fd, 1);
 }
 
-/* jansson's own limit is 2048, and its parser recurses. */
-static bool is_too_deep(const char *text, size_t len)
+/* Before the parser, which recurses and keeps every value: a megabyte of brackets, keys or
+ * digits is refused at the speed of reading it. */
+static int scan(const char *text, size_t len, struct coto_err *err)
 {
     unsigned depth = 0;
+    unsigned values = 0;
+    unsigned plain = 0; /* characters since the last one with a meaning */
     bool in_string = false;
 
     for (size_t i = 0; i < len; i++) {
         if (in_string) {
             if (text[i] == '\\')
                 i++;
-            else if (text[i] == '"')
-                in_string = false;
-        } else if (text[i] == '"') {
-            in_string = true;
-        } else if (text[i] == '{' || text[i] == '[') {
-            if (++depth > BODY_DEPTH)
-                return true;
-        } else if (text[i] == '}' || text[i] == ']') {
-            depth -= depth > 0;
+            else
+                in_string = text[i] != '"';
+            continue;
         }
+        plain = strchr("\"{}[],: \t\r\n", text[i]) ? 0 : plain + 1;
+        in_string = text[i] == '"';
+        values += text[i] == ',';
+        depth += text[i] == '{' || text[i] == '[';
+        depth -= depth > 0 && (text[i] == '}' || text[i] == ']');
+        if (depth > BODY_DEPTH)
+            return coto_err_set(err, COTO_ERR_USAGE, 0, "body: nested more than %d deep", BODY_DEPTH);
+        if (values > BODY_VALUES)
+            return coto_err_set(err, COTO_ERR_USAGE, 0, "body: more than %d values", BODY_VALUES);
+        if (plain > BODY_NUMBER)
+            return coto_err_set(err, COTO_ERR_USAGE, 0, "body: a number of more than %d digits", BODY_NUMBER);
     }
-    return false;
+    return 0;
 }
 
 static json_t *parse_body(struct coto_http_request *request, struct coto_err *err)
@@ -53,10 +63,10 @@ static json_t *parse_body(struct coto_http_request *request, struct coto_err *er
     const char *text = coto_http_body(request, &len);
     json_error_t why;
 
-    if (is_too_deep(text, len)) {
-        coto_err_set(err, COTO_ERR_USAGE, 0, "body: nested more than %d deep", BODY_DEPTH);
+    if (len == 0)
+        return json_object();
+    if (scan(text, len, err))
         return NULL;
-    }
     json_t *body = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
     if (body && json_is_object(body))
         return body;
@@ -69,29 +79,39 @@ static json_t *parse_body(struct coto_http_request *request, struct coto_err *er
     return NULL;
 }
 
-struct api_job *api_job_new(struct api_call *call, bool wants_body)
+static int take_body(struct api_job *job, const struct api_call *call)
+{
+    enum coto_body kind = call->endpoint->request;
+
+    if (kind < COTO_BODY_FIRST)
+        return 0;
+    job->body = parse_body(call->request, &job->err);
+    return job->body && api_check(job, kind) == 0 ? 0 : -1;
+}
+
+struct api_job *api_job_new(struct api_call *call)
 {
     struct coto_err err = {0};
     struct api_job *job = calloc(1, sizeof *job);
-    int cancel = job ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
 
-    if (cancel < 0)
-        coto_err_set(&err, COTO_ERR_LIMIT, errno, "take the request");
-    else if (wants_body)
-        job->body = parse_body(call->request, &err);
-    if (err.kind) {
-        if (cancel >= 0)
-            close(cancel);
-        free(job);
+    if (!job) {
+        coto_err_set(&err, COTO_ERR_LIMIT, ENOMEM, "take the request");
         api_reply_error(call->request, 0, &err, "");
         return NULL;
     }
     job->api = call->api;
     job->request = call->request;
     job->caller = call->caller;
-    job->cancel_fd = cancel;
     job->in_fd = -1;
     job->plan.rootfs.fd = -1;
+    job->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (job->cancel_fd < 0)
+        coto_err_set(&job->err, COTO_ERR_LIMIT, errno, "take the request");
+    if (job->cancel_fd < 0 || coto_plan_new_id(job->id, &job->err) || take_body(job, call)) {
+        api_reply_job(job);
+        api_job_free(job);
+        return NULL;
+    }
     coto_http_on_gone(call->request, on_gone, job);
     return job;
 }

@@ -154,6 +154,40 @@ void coto_base64_add(struct coto_buf *out, const void *data, size_t len)
     out->len += (len + 2) / 3 * 4;
 }
 
+static int base64_value(char c)
+{
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+int coto_base64_take(struct coto_buf *out, const char *text, size_t len)
+{
+    size_t pad = len && text[len - 1] == '=' ? 1 + (len > 1 && text[len - 2] == '=') : 0;
+    char *to = coto_buf_reserve(out, len / 4 * 3);
+    unsigned v = 0;
+
+    if (len % 4 || !to)
+        return -1;
+    for (size_t i = 0; i < len - pad; i++) {
+        int digit = base64_value(text[i]);
+        if (digit < 0)
+            return -1;
+        v = v << 6 | (unsigned)digit;
+        if (i % 4 == 0)
+            continue;
+        *to++ = (char)(v >> (6 - 2 * (i % 4)));
+        out->len++;
+    }
+    *to = '\0';
+    /* Bits that belong to no byte: two texts must not mean the same. */
+    return pad && v & ((1u << 2 * pad) - 1) ? -1 : 0;
+}
+
 void coto_json_bytes(struct coto_json *json, const char *key, const void *data, size_t len)
 {
     coto_json_strn(json, key, data, len);

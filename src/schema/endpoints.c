@@ -1,8 +1,17 @@
 #include "schema/endpoints.h"
 
-const struct coto_endpoint coto_endpoints[] = {
-#define X(id, method, path, access, doc) {#id, method, path, COTO_ACCESS_##access, doc},
+const struct coto_endpoint coto_endpoints[COTO_ENDPOINT_COUNT] = {
+#define X(id, method, path, access, how, request, reply, status, doc)                              \
+    {#id,   method, path, COTO_ACCESS_##access, COTO_HOW_##how, COTO_BODY_##request, COTO_BODY_##reply, \
+     status, doc},
     COTO_ENDPOINTS(X)
 #undef X
 };
-const unsigned coto_endpoint_count = sizeof coto_endpoints / sizeof coto_endpoints[0];
+
+#define STREAM "1: answer with server-sent events, as with Accept: text/event-stream"
+
+const struct coto_parameter coto_parameters[] = {
+    {COTO_ENDPOINT_run, "stream", false, STREAM},
+    {COTO_ENDPOINT_execute, "stream", false, STREAM},
+};
+const unsigned coto_parameter_count = sizeof coto_parameters / sizeof coto_parameters[0];

@@ -1,34 +1,76 @@
-/* Every endpoint, declared once: id, method, path, who may call it, meaning. A row feeds the
- * router, the OpenAPI document and docs/API.md; to add one, add a row and the function
- * coto_api_<id> in src/api.
+/* Every endpoint, declared once: id, method, path, who may call it, how it answers, what goes
+ * in, what comes out and with which status, meaning. A row feeds the router, the OpenAPI
+ * document and docs/API.md; to add one, add a row and the function coto_api_<id> in src/api.
  *
  *   OPEN     anybody who can connect
  *   SERVICE  a service: its token (or client certificate and token), or the owner of the
  *            unix socket
  *   SANDBOX  the holder of that sandbox's own token, or its service
+ *
+ *   PLAIN    one answer
+ *   LIVE     also as server-sent events while it runs, or later (async)
+ *   UPLOAD   the function is called before the body has come, and takes it in pieces
  */
 #pragma once
 
-enum coto_access { COTO_ACCESS_OPEN, COTO_ACCESS_SERVICE, COTO_ACCESS_SANDBOX };
+#include "schema/bodies.h"
 
-#define COTO_ENDPOINTS(X)                                                                          \
-    X(run, "POST", "/api/v1/run", SERVICE, "run code in a new sandbox and destroy it")             \
-    X(create, "POST", "/api/v1/sandbox/create", SERVICE, "create a sandbox")                       \
-    X(list, "GET", "/api/v1/sandbox", SERVICE, "list the caller's sandboxes")                      \
-    X(show, "GET", "/api/v1/sandbox/{id}", SANDBOX, "one sandbox")                                 \
-    X(execute, "POST", "/api/v1/sandbox/{id}/execute", SANDBOX, "run code in a sandbox")           \
-    X(destroy, "DELETE", "/api/v1/sandbox/{id}", SERVICE, "destroy a sandbox")                     \
-    X(capabilities, "GET", "/api/v1/capabilities", SERVICE, "what this host can enforce")          \
-    X(healthz, "GET", "/healthz", OPEN, "the service runs")                                        \
-    X(readyz, "GET", "/readyz", OPEN, "the service takes requests")                                \
-    X(metrics, "GET", "/metrics", SERVICE, "counters in Prometheus text format")
+#include <stdbool.h>
+
+enum coto_access { COTO_ACCESS_OPEN, COTO_ACCESS_SERVICE, COTO_ACCESS_SANDBOX };
+enum coto_how { COTO_HOW_PLAIN, COTO_HOW_LIVE, COTO_HOW_UPLOAD };
+
+/* clang-format off */
+#define COTO_ENDPOINTS(X) \
+    X(run, "POST", "/api/v1/run", SERVICE, LIVE, run, result, 200, \
+      "run code in a new sandbox and destroy it") \
+    X(create, "POST", "/api/v1/sandbox/create", SERVICE, PLAIN, create, created, 201, \
+      "create a sandbox") \
+    X(list, "GET", "/api/v1/sandbox", SERVICE, PLAIN, none, sandboxes, 200, \
+      "list the caller's sandboxes") \
+    X(show, "GET", "/api/v1/sandbox/{id}", SANDBOX, PLAIN, none, sandbox, 200, \
+      "one sandbox") \
+    X(execute, "POST", "/api/v1/sandbox/{id}/execute", SANDBOX, LIVE, execute, execution, 200, \
+      "run code in a sandbox; an interpreter keeps its state for the next execution") \
+    X(destroy, "DELETE", "/api/v1/sandbox/{id}", SERVICE, PLAIN, none, destroyed, 200, \
+      "destroy a sandbox and end what runs in it") \
+    X(capabilities, "GET", "/api/v1/capabilities", SERVICE, PLAIN, none, capabilities, 200, \
+      "what this host can enforce") \
+    X(openapi, "GET", "/openapi.json", OPEN, PLAIN, none, json, 200, \
+      "this document") \
+    X(healthz, "GET", "/healthz", OPEN, PLAIN, none, health, 200, \
+      "the service runs") \
+    X(readyz, "GET", "/readyz", OPEN, PLAIN, none, health, 200, \
+      "the service takes requests; 503 while it ends") \
+    X(metrics, "GET", "/metrics", SERVICE, PLAIN, none, text, 200, \
+      "counters in Prometheus text format")
+/* clang-format on */
+
+enum coto_endpoint_id {
+#define X(id, ...) COTO_ENDPOINT_##id,
+    COTO_ENDPOINTS(X)
+#undef X
+        COTO_ENDPOINT_COUNT
+};
 
 struct coto_endpoint {
     const char *id;
     const char *method;
     const char *path;
     enum coto_access access;
+    enum coto_how how;
+    enum coto_body request, reply;
+    int status;
     const char *doc;
 };
-extern const struct coto_endpoint coto_endpoints[];
-extern const unsigned coto_endpoint_count;
+extern const struct coto_endpoint coto_endpoints[COTO_ENDPOINT_COUNT];
+
+/* A query parameter. */
+struct coto_parameter {
+    enum coto_endpoint_id endpoint;
+    const char *name;
+    bool is_required;
+    const char *doc;
+};
+extern const struct coto_parameter coto_parameters[];
+extern const unsigned coto_parameter_count;

@@ -1,0 +1,212 @@
+#include "schema/bodies.h"
+
+#include "schema/verdict.h"
+
+#include <string.h>
+
+#define IN(id) ((uint64_t)1 << COTO_BODY_##id)
+#define IN_RUNS (IN(run) | IN(execute))
+#define IN_ALL (IN_RUNS | IN(create))
+#define IN_NEW (IN(run) | IN(create))
+#define OUT_RUNS (IN(result) | IN(execution))
+#define ONE_WORD(id, word, doc) word "|"
+
+#define F(bodies, name, kind, of, flags, min, max, words, doc) \
+    {bodies, name, COTO_KIND_##kind, COTO_BODY_##of, F_##flags, min, max, words, doc},
+enum { F_PLAIN = 0, F_MUST = COTO_FIELD_MUST, F_NULLABLE = COTO_FIELD_NULL, F_MUST_NULL = 3 };
+
+/* clang-format off */
+const struct coto_body_field coto_body_fields[] = {
+    F(IN_RUNS, "code", TEXT, none, MUST, 0, 16 * COTO_MB, "", "the program's text")
+    F(IN_ALL, "language", TEXT, none, PLAIN, 0, 64, "",
+      "language of the code: python unless the profile says otherwise")
+    F(IN_RUNS, "input", ANY, none, PLAIN, 0, 0, "",
+      "reaches the code as JSON on its standard input")
+    F(IN_RUNS, "stdin", TEXT, none, PLAIN, 0, 16 * COTO_MB, "",
+      "standard input of the code, instead of input")
+    F(IN_RUNS, "args", TEXTS, none, PLAIN, 0, 4096, "", "arguments of the program")
+    F(IN_ALL, "env", PAIRS, none, PLAIN, 0, 1024, "",
+      "variables of the program; it gets these and a few fixed ones, none of the service's")
+    F(IN_ALL, "files", LIST, file, PLAIN, 0, 1000, "",
+      "files put into the workspace before anything runs")
+    F(IN_ALL, "timeout_seconds", NUMBER, none, PLAIN, 0, COTO_API_TIMEOUT, "",
+      "wall-clock limit of an execution")
+    F(IN_NEW, "resource_limits", LIMITS, none, PLAIN, 0, 0, "", "limits of the sandbox")
+    F(IN_NEW, "isolation_level", WORD, none, PLAIN, 0, 0, "standard|high",
+      "standard: namespaces and every kernel wall; high is refused (501) where the host has no stronger level")
+    F(IN_NEW, "profile", TEXT, none, PLAIN, 0, 64, "", "built-in policy to start from")
+    F(IN_NEW | IN(sandbox) | IN(status), "agent_id", TEXT, none, NULLABLE, 0, 120, "",
+      "the caller's own name for who runs this")
+    F(IN_ALL, "cold", BOOL, none, PLAIN, 0, 0, "",
+      "start a fresh interpreter instead of one that waits")
+    F(IN_RUNS, "artifacts", BOOL, none, PLAIN, 0, 0, "",
+      "reply with the contents of the files left in output/")
+    F(IN_RUNS, "async", BOOL, none, PLAIN, 0, 0, "",
+      "answer at once (202) with the execution's id")
+    F(IN_RUNS, "callback_url", TEXT, none, PLAIN, 0, 2048, "",
+      "of an async execution: its status is posted there at the end, signed; the operator has to have allowed the origin")
+    F(IN(file), "path", TEXT, none, MUST, 1, 4000, "",
+      "where: relative to the workspace, or below /tmp")
+    F(IN(file) | IN(artifact), "content", TEXT, none, PLAIN, 0, 16 * COTO_MB, "", "its text")
+    F(IN(file) | IN(artifact), "content_base64", TEXT, none, PLAIN, 0, 22 * COTO_MB, "",
+      "its bytes, where they are no UTF-8 text")
+    F(IN(file), "executable", BOOL, none, PLAIN, 0, 0, "", "mode 0755 instead of 0644")
+    F(IN(result), "schema_version", INT, none, MUST, 1, 1, "",
+      "of this object; keys are only ever added")
+    F(OUT_RUNS | IN(accepted) | IN(status), "execution_id", UUID, none, MUST, 0, 0, "",
+      "new for every execution")
+    F(IN(result), "started_at", TIME, none, MUST, 0, 0, "", "when")
+    F(IN(execution), "output", TEXT, none, MUST, 0, 0, "",
+      "what the program wrote to its standard output")
+    F(IN(execution), "output_base64", TEXT, none, PLAIN, 0, 0, "",
+      "the same bytes exactly, where they are no UTF-8 text")
+    F(IN(execution), "output_truncated", BOOL, none, MUST, 0, 0, "", "it wrote more than was kept")
+    F(OUT_RUNS, "verdict", WORD, none, MUST, 0, 0, COTO_VERDICTS(ONE_WORD),
+      "how the program ended")
+    F(OUT_RUNS, "limit", TEXT, none, MUST_NULL, 0, 0, "", "the option whose limit ended it")
+    F(OUT_RUNS, "stage", WORD, none, MUST, 0, 0, "build|run", "the last stage that ran")
+    F(OUT_RUNS, "exit_code", INT, none, MUST_NULL, 0, 255, "",
+      "its own exit status; null when a signal ended it")
+    F(OUT_RUNS, "signal", INT, none, MUST_NULL, 1, 64, "", "the signal that ended it")
+    F(OUT_RUNS, "exit_status", INT, none, MUST, 0, 255, "", "what `coto run` would exit with")
+    F(OUT_RUNS | IN(metrics_of), "duration_ms", NUMBER, none, MUST, -1, 0, "", "wall-clock time")
+    F(OUT_RUNS, "cpu_ms", OBJECT, cpu, MUST, 0, 0, "", "CPU time")
+    F(IN(cpu), "user", NUMBER, none, MUST_NULL, -1, 0, "", "in programs")
+    F(IN(cpu), "system", NUMBER, none, MUST_NULL, -1, 0, "", "in the kernel")
+    F(OUT_RUNS, "memory_peak_bytes", INT, none, MUST_NULL, 0, 0, "",
+      "peak of the sandbox so far; null where the host cannot measure it")
+    F(OUT_RUNS, "pids_peak", INT, none, MUST_NULL, 0, 0, "",
+      "most processes at once; null where the host cannot measure it")
+    F(IN(execution), "metrics", OBJECT, metrics_of, MUST, 0, 0, "", "what it used")
+    F(IN(metrics_of), "memory_peak_mb", NUMBER, none, MUST_NULL, -1, 0, "",
+      "peak of the sandbox so far")
+    F(IN(result), "stdout", TEXT, none, MUST, 0, 0, "",
+      "what the program wrote; bytes that are no UTF-8 appear as U+FFFD")
+    F(IN(result), "stdout_base64", TEXT, none, PLAIN, 0, 0, "",
+      "the same bytes exactly, where they are no UTF-8 text")
+    F(IN(result), "stdout_bytes_seen", INT, none, MUST, 0, 0, "", "bytes the program wrote")
+    F(IN(result), "stdout_bytes_kept", INT, none, MUST, 0, 0, "", "bytes that were passed on")
+    F(IN(result), "stdout_truncated", BOOL, none, MUST, 0, 0, "", "fewer were kept than seen")
+    F(OUT_RUNS, "stderr", TEXT, none, MUST, 0, 0, "", "the same of its standard error")
+    F(OUT_RUNS, "stderr_base64", TEXT, none, PLAIN, 0, 0, "",
+      "its bytes exactly, where they are no UTF-8 text")
+    F(IN(result), "stderr_bytes_seen", INT, none, MUST, 0, 0, "", "bytes the program wrote")
+    F(IN(result), "stderr_bytes_kept", INT, none, MUST, 0, 0, "", "bytes that were passed on")
+    F(IN(result), "stderr_truncated", BOOL, none, MUST, 0, 0, "", "fewer were kept than seen")
+    F(IN(result) | IN(artifacts), "artifacts", LIST, artifact, MUST, 0, 0, "",
+      "files left in output/")
+    F(IN(execution), "artifacts", LIST, artifact, PLAIN, 0, 0, "",
+      "files left in output/, when asked for")
+    F(IN(result) | IN(artifacts), "artifacts_skipped", INT, none, MUST, 0, 0, "",
+      "links, devices, unreadable files and those over a limit")
+    F(IN(execution), "artifacts_skipped", INT, none, PLAIN, 0, 0, "",
+      "links, devices, unreadable files and those over a limit")
+    F(IN(artifact), "name", TEXT, none, MUST, 0, 0, "", "below output/")
+    F(IN(artifact), "name_base64", TEXT, none, PLAIN, 0, 0, "", "where the name is no UTF-8 text")
+    F(IN(artifact), "bytes", INT, none, MUST, 0, 0, "", "size")
+    F(IN(artifact), "type", TEXT, none, MUST_NULL, 0, 0, "", "media type by its extension")
+    F(IN(artifact), "sha256", TEXT, none, MUST_NULL, 0, 64, "", "of its bytes")
+    F(IN(result), "driver", TEXT, none, MUST, 0, 0, "", "isolation technology")
+    F(IN(result), "isolation", TEXT, none, MUST_NULL, 0, 0, "", "isolation level of coto")
+    F(IN(result), "language", TEXT, none, MUST_NULL, 0, 0, "", "language of the code")
+    F(IN(result), "profile", TEXT, none, MUST_NULL, 0, 0, "", "built-in policy it started from")
+    F(IN(result), "policy_hash", TEXT, none, MUST_NULL, 0, 64, "", "SHA-256 of the whole policy")
+    F(IN(result), "code_hash", TEXT, none, MUST_NULL, 0, 64, "", "SHA-256 of the code")
+    F(IN(result), "seccomp_filter_hash", TEXT, none, MUST_NULL, 0, 64, "",
+      "SHA-256 of the system-call filter")
+    F(IN(result) | IN(capabilities), "walls", MAP, wall, MUST, 0, 0, "",
+      "every wall and limit by name")
+    F(IN(result), "missing_walls", TEXTS, none, MUST, 0, 0, "",
+      "walls that were wanted and are not up")
+    F(IN(wall), "up", BOOL, none, MUST, 0, 0, "", "read back from the kernel, or measured")
+    F(IN(wall), "wanted", BOOL, none, PLAIN, 0, 0, "", "the policy asks for it")
+    F(IN(wall), "mechanism", TEXT, none, MUST_NULL, 0, 0, "", "what enforces it")
+    F(IN(wall), "value", TEXT, none, NULLABLE, 0, 0, "", "as read back")
+    F(IN(wall), "note", TEXT, none, NULLABLE, 0, 0, "", "why it is not up")
+    F(IN(accepted), "status", WORD, none, MUST, 0, 0, "queued", "it waits for its turn")
+    F(IN(created) | IN(sandbox) | IN(destroyed), "sandbox_id", UUID, none, MUST, 0, 0, "",
+      "of the sandbox")
+    F(IN(created), "access_token", TEXT, none, MUST, 0, 0, "",
+      "bearer token for this sandbox alone")
+    F(IN(created) | IN(sandbox), "created_at", TIME, none, MUST, 0, 0, "", "when")
+    F(IN(created), "lifetime_seconds", INT, none, MUST, 0, 0, "",
+      "it ends after this at the latest")
+    F(IN(created), "idle_seconds", INT, none, MUST, 0, 0, "",
+      "it ends when it was unused for this long")
+    F(IN(sandbox), "state", WORD, none, MUST, 0, 0, "idle|busy|ending",
+      "whether something runs in it")
+    F(IN(sandbox), "executions", INT, none, MUST, 0, 0, "", "how many there were")
+    F(IN(sandbox), "language", TEXT, none, MUST_NULL, 0, 0, "", "of its code")
+    F(IN(sandboxes), "sandboxes", LIST, sandbox, MUST, 0, 0, "", "in no order")
+    F(IN(destroyed), "destroyed", BOOL, none, MUST, 0, 0, "", "nothing of it is left")
+    F(IN(destroyed), "ending", BOOL, none, PLAIN, 0, 0, "", "an execution is being ended first")
+    F(IN(stored) | IN(removed) | IN(directory), "path", TEXT, none, MUST, 0, 0, "",
+      "as it was given")
+    F(IN(stored), "bytes", INT, none, MUST, 0, 0, "", "size of the file as it is now")
+    F(IN(unpacked), "files", INT, none, MUST, 0, 0, "", "how many files were written")
+    F(IN(unpacked), "directories", INT, none, MUST, 0, 0, "",
+      "how many directories were in the archive")
+    F(IN(unpacked), "bytes", INT, none, MUST, 0, 0, "", "size of all files")
+    F(IN(removed), "removed", BOOL, none, MUST, 0, 0, "", "always true")
+    F(IN(directory), "entries", LIST, entry, MUST, 0, 0, "", "in no order")
+    F(IN(directory), "truncated", BOOL, none, MUST, 0, 0, "", "there are more")
+    F(IN(entry), "name", TEXT, none, MUST, 0, 0, "", "without its directory")
+    F(IN(entry), "name_base64", TEXT, none, PLAIN, 0, 0, "", "where the name is no UTF-8 text")
+    F(IN(entry), "type", WORD, none, MUST, 0, 0, "file|directory|link|other",
+      "what it is; links are not followed")
+    F(IN(entry), "bytes", INT, none, MUST, 0, 0, "", "size of a file")
+    F(IN(entry), "mode", TEXT, none, MUST, 0, 4, "", "permissions, octal")
+    F(IN(capabilities), "isolation_levels", TEXTS, none, MUST, 0, 0, "",
+      "what isolation_level may be")
+    F(IN(capabilities), "languages", TEXTS, none, MUST, 0, 0, "", "languages whose tool is there")
+    F(IN(health), "status", WORD, none, MUST, 0, 0, "ok|ready|draining", "in a word")
+    F(IN(error), "code", TEXT, none, MUST, 0, 0, "", "kind of error, one word")
+    F(IN(error), "message", TEXT, none, MUST, 0, 0, "", "what is wrong, and why")
+    F(IN(error), "remedy", TEXT, none, MUST_NULL, 0, 0, "", "what to do about it")
+    F(IN(error), "field", TEXT, none, MUST_NULL, 0, 0, "", "the field of the request it is about")
+};
+/* clang-format on */
+const unsigned coto_body_field_count = sizeof coto_body_fields / sizeof coto_body_fields[0];
+
+const struct coto_limit_row coto_limits[] = {
+    {"memory_mb", COTO_OPT_MEMORY, "m", "8g"},
+    {"disk_mb", COTO_OPT_DISK, "m", "8g"},
+    {"cpu", COTO_OPT_CPUS, "", "64"},
+    {"memory", COTO_OPT_MEMORY, "", "8g"},
+    {"swap", COTO_OPT_SWAP, "", "8g"},
+    {"cpus", COTO_OPT_CPUS, "", "64"},
+    {"cpu_time", COTO_OPT_CPU_TIME, "", "none"},
+    {"pids", COTO_OPT_PIDS, "", "4096"},
+    {"disk", COTO_OPT_DISK, "", "8g"},
+    {"tmp_size", COTO_OPT_TMP_SIZE, "", "8g"},
+    {"inodes", COTO_OPT_INODES, "", "1000000"},
+    {"nofile", COTO_OPT_NOFILE, "", "65536"},
+    {"fsize", COTO_OPT_FSIZE, "", "none"},
+    {"iops", COTO_OPT_IOPS, "", "none"},
+    {"output_limit", COTO_OPT_OUTPUT_LIMIT, "", "none"},
+    {"noexec", COTO_OPT_NOEXEC, "", ""},
+};
+const unsigned coto_limit_count = sizeof coto_limits / sizeof coto_limits[0];
+
+const struct coto_body_info coto_bodies[COTO_BODY_COUNT] = {
+    {"", ""}, {"", ""}, {"", ""}, {"", ""}, {"", ""},
+#define X(id, doc) {#id, doc},
+    COTO_BODIES(X)
+#undef X
+};
+
+const struct coto_body_field *coto_body_field(enum coto_body body, const char *name)
+{
+    for (unsigned i = 0; i < coto_body_field_count; i++)
+        if (coto_body_fields[i].bodies >> body & 1 && strcmp(coto_body_fields[i].name, name) == 0)
+            return &coto_body_fields[i];
+    return NULL;
+}
+
+const struct coto_limit_row *coto_limit_find(const char *name)
+{
+    for (unsigned i = 0; i < coto_limit_count; i++)
+        if (strcmp(coto_limits[i].name, name) == 0)
+            return &coto_limits[i];
+    return NULL;
+}
