@@ -59,7 +59,23 @@ void coto_keyset_release(struct coto_keyset *set)
         return;
     for (size_t i = 0; i < set->count; i++)
         coto_key_fini(&set->items[i]);
+    pthread_mutex_destroy(&set->known.lock);
     free(set);
+}
+
+bool coto_keyset_knows(struct coto_keyset *set, const unsigned char hash[COTO_KEYSET_HASH])
+{
+    pthread_mutex_lock(&set->known.lock);
+    bool known = memcmp(set->known.hashes[hash[0]], hash, COTO_KEYSET_HASH) == 0;
+    pthread_mutex_unlock(&set->known.lock);
+    return known;
+}
+
+void coto_keyset_learn(struct coto_keyset *set, const unsigned char hash[COTO_KEYSET_HASH])
+{
+    pthread_mutex_lock(&set->known.lock);
+    memcpy(set->known.hashes[hash[0]], hash, COTO_KEYSET_HASH);
+    pthread_mutex_unlock(&set->known.lock);
 }
 
 struct coto_keyset *coto_keys_hold(struct coto_keys *keys)
@@ -122,6 +138,7 @@ static int load_set(struct coto_keys *keys, struct coto_err *err)
     if (!set)
         return coto_err_set(err, COTO_ERR_SYSTEM, ENOMEM, "keys");
     atomic_init(&set->holders, 1);
+    pthread_mutex_init(&set->known.lock, NULL);
     for (size_t i = 0; i < keys->files.count; i++)
         if (coto_keyset_add_file(set, keys->files.items[i], err)) {
             coto_keyset_release(set);

@@ -5,11 +5,23 @@
 
 #include <jansson.h>
 #include <openssl/types.h>
+#include <pthread.h>
 #include <stdatomic.h>
+
+/* Hashes of whole tokens whose signature one of the keys has made: a client sends the same token
+ * with every request, and a signature costs a hundred microseconds to verify. Belongs to a set, so
+ * that a reload forgets all. Only good ones are kept; what a token claims is looked at each time. */
+#define COTO_KEYSET_KNOWN 256
+#define COTO_KEYSET_HASH 32
+struct coto_keyset_known {
+    pthread_mutex_t lock;
+    unsigned char hashes[COTO_KEYSET_KNOWN][COTO_KEYSET_HASH];
+};
 
 struct coto_keyset {
     atomic_int holders;
     size_t count;
+    struct coto_keyset_known known;
     struct coto_key items[COTO_KEYS_MAX];
 };
 
@@ -39,6 +51,8 @@ int coto_key_add_jwk(const struct coto_key *key, struct coto_buf *out);
 /* keys.c: the present set; it stays as it is until released. */
 struct coto_keyset *coto_keys_hold(struct coto_keys *keys);
 void coto_keyset_release(struct coto_keyset *set);
+bool coto_keyset_knows(struct coto_keyset *set, const unsigned char hash[COTO_KEYSET_HASH]);
+void coto_keyset_learn(struct coto_keyset *set, const unsigned char hash[COTO_KEYSET_HASH]);
 const struct coto_key_rules *coto_keys_rules(const struct coto_keys *keys);
 
 /* sign.c: the signature's bytes as they stand in a token. */

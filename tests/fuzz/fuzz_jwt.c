@@ -118,6 +118,7 @@ static void read_jwks(const char *text, size_t len)
             abort();
     }
     atomic_store(&set->holders, 1);
+    pthread_mutex_init(&set->known.lock, NULL);
     coto_keyset_release(set);
 }
 

@@ -343,6 +343,34 @@ static void refuses_empty_signatures(void **state)
     coto_keys_free(keys);
 }
 
+/* A signature that was verified once is remembered; nothing else about the token is. */
+static void remembers_signatures_only(void **state)
+{
+    coto_auto_key key = {0};
+    coto_auto_key other = {0};
+    coto_auto_buf token = {0};
+    struct coto_claims claims;
+    struct coto_err err = {0};
+
+    assert_int_equal(coto_key_generate(COTO_KEY_ES256, &key, NULL), 0);
+    assert_int_equal(coto_key_generate(COTO_KEY_ES256, &other, NULL), 0);
+    struct coto_keys *keys = room_keys(room_write_key(*state, "k.pub", &key), NULL);
+    sign_parts(&key, "{\"alg\":\"ES256\"}", GOOD, &token);
+    for (int i = 0; i < 3; i++)
+        expect_taken(keys, token.data);
+    assert_int_equal(coto_jwt_verify(keys, token.data, NOW + 160, &claims, &err), -1);
+    assert_non_null(strstr(err.text, "expired"));
+    char *last = &token.data[token.len - 1];
+    char was = *last;
+    *last = was == 'A' ? 'Q' : 'A';
+    expect_refused(keys, token.data, "not signed");
+    *last = was;
+    room_write_key(*state, "k.pub", &other);
+    assert_int_equal(coto_keys_reload(keys, &err), 0);
+    expect_refused(keys, token.data, "not signed"); /* its key is gone */
+    coto_keys_free(keys);
+}
+
 /* ---- tokens of single sandboxes ---- */
 
 static void sandbox_tokens(void **state)
@@ -452,6 +480,7 @@ int main(void)
         cmocka_unit_test(refuses_other_shapes),
         cmocka_unit_test(refuses_confused_algorithms),
         cmocka_unit_test(refuses_empty_signatures),
+        cmocka_unit_test(remembers_signatures_only),
         cmocka_unit_test(sandbox_tokens),
         cmocka_unit_test(scopes),
         cmocka_unit_test(mints_nothing_malformed),
