@@ -83,6 +83,38 @@ static bool is_from_a_page(const struct coto_http_request *request)
              (strncmp(host, "[::1]", 5) == 0 && (!host[5] || host[5] == ':')));
 }
 
+static bool is_of_a_sandbox(const struct api_call *call)
+{
+    return call->id[0] && strncmp(call->endpoint->path, "/api/v1/sandbox/", 16) == 0;
+}
+
+/* Nothing is begun whose end could not be recorded. */
+static int check_records(struct api_call *call)
+{
+    struct coto_err err;
+
+    if (!call->api->records || strcmp(call->endpoint->method, "POST") != 0 ||
+        coto_records_check(call->api->records, &err) == 0)
+        return 0;
+    call->api->counters.refused++;
+    api_reply_error(call->request, 503, &err, "");
+    return -1;
+}
+
+void api_call_function(struct api_call *call)
+{
+    struct coto_err err = {0};
+    struct api_sandbox *s = is_of_a_sandbox(call) ? api_sandbox_find(call->api, call->id) : NULL;
+
+    if (is_of_a_sandbox(call) && (!s || strcmp(s->tenant, call->caller.tenant) != 0)) {
+        coto_err_set(&err, COTO_ERR_NOTFOUND, 0, "no such sandbox");
+        api_reply_error(call->request, 404, &err, "");
+    } else if (check_records(call) == 0) {
+        functions[call->endpoint - coto_endpoints](call);
+    }
+    api_key_free(call->api, call->key); /* unless a job has taken it */
+}
+
 static void call_function(struct coto_http_request *request, void *arg)
 {
     struct coto_api *api = arg;
@@ -99,13 +131,8 @@ static void call_function(struct coto_http_request *request, void *arg)
         api_reply_error(request, 401, &err, "");
         return;
     }
-    struct api_sandbox *s = call.id[0] ? api_sandbox_find(api, call.id) : NULL;
-    if (call.id[0] && (!s || strcmp(s->tenant, call.caller.tenant) != 0)) {
-        coto_err_set(&err, COTO_ERR_NOTFOUND, 0, "no such sandbox");
-        api_reply_error(request, 404, &err, "");
-        return;
-    }
-    functions[call.endpoint - coto_endpoints](&call);
+    if (api_key_begin(&call) == 0)
+        api_call_function(&call);
 }
 
 void coto_api_handle(struct coto_http_request *request, void *arg)
@@ -186,6 +213,7 @@ void coto_api_free(struct coto_api *api)
         while (api->buckets[i]) {
             struct api_sandbox *s = api->buckets[i];
             api_sandbox_remove(api, s);
+            api_record_last(api, s);
             if (s->box) {
                 coto_own_close(&s->box->stream_fd);
                 free(s->box);

@@ -17,6 +17,7 @@
 #include "drivers/launcher/client.h"
 #include "http/server.h"
 #include "policy/plan.h"
+#include "records/records.h"
 #include "schema/endpoints.h"
 
 #include <jansson.h>
@@ -47,6 +48,22 @@ struct coto_caller {
     char sandbox[COTO_ID_TEXT]; /* "" unless the token is for one sandbox */
 };
 
+/* Which executions are asked for. */
+struct api_query {
+    char id[COTO_ID_TEXT], sandbox[COTO_ID_TEXT], before[COTO_ID_TEXT];
+    unsigned limit;
+};
+
+/* A request that came with an Idempotency-Key, from its start to its answer; see keys.c. */
+struct api_key {
+    struct coto_kept kept, found; /* found: what an earlier request left */
+    int outcome;
+    struct coto_buf body;
+    const struct coto_endpoint *endpoint;
+    char id[COTO_ID_TEXT]; /* of the path */
+    struct api_key *next;
+};
+
 /* ---- jobs (worker.c) ---- */
 
 struct api_job {
@@ -69,6 +86,11 @@ struct api_job {
     bool has_result;
     bool cold; /* a fresh interpreter was asked for */
     bool lost;
+    bool is_execution; /* to be recorded */
+    char started[COTO_TIME_TEXT];
+    struct coto_record *record; /* must be durable before the answer */
+    struct api_key *key;
+    struct api_query query;
     int status; /* of the reply; 0: by err */
     struct coto_err err;
     char field[64];     /* of the body that err is about; "" none */
@@ -100,6 +122,7 @@ struct api_sandbox {
     struct coto_plan plan;     /* the box refers to it */
     unsigned next_proc;
     unsigned executions;
+    const char *ended_as; /* "expired", "lost"; NULL: destroyed */
     int64_t created_us, used_us;
     char created_at[COTO_TIME_TEXT];
     struct api_sandbox *next; /* in its bucket */
@@ -125,6 +148,8 @@ struct coto_api {
     struct api_counters counters;
     struct coto_policy ceiling; /* of what callers may set: the most */
     struct coto_buf openapi;
+    struct coto_records *records; /* NULL: none are kept */
+    struct api_key *keys;         /* of requests that run */
     bool draining;
 };
 
@@ -143,6 +168,8 @@ struct api_call {
     const struct coto_endpoint *endpoint;
     struct coto_caller caller;
     char id[COTO_ID_TEXT]; /* of the path */
+    struct api_query query;
+    struct api_key *key; /* a job takes it */
 };
 #define X(id, ...) void coto_api_##id(struct api_call *call);
 COTO_ENDPOINTS(X)
@@ -157,6 +184,10 @@ void api_submit(struct api_job *job);
  * it has answered. */
 struct api_job *api_job_new(struct api_call *call);
 void api_job_free(struct api_job *job);
+void api_finish(void *job); /* on the loop */
+
+/* api.c: the call goes to its function */
+void api_call_function(struct api_call *call);
 
 /* reply.c */
 void api_reply(struct coto_http_request *request, int status, const struct coto_buf *body);
@@ -187,6 +218,22 @@ void api_sandbox_free(struct api_sandbox *sandbox);
 unsigned api_sandbox_count(const struct coto_api *api, const char *tenant);
 /* Ends one that is idle; the table's entry is gone at once. */
 void api_sandbox_end(struct coto_api *api, struct api_sandbox *sandbox);
+
+void api_write_created(const struct coto_api *api, const struct api_sandbox *sandbox,
+                       struct coto_buf *out);
+
+/* records.c */
+void api_record_start(struct api_job *job);
+void api_record_end(struct api_job *job);
+void api_record_sandbox(struct api_job *job, const char *state);
+void api_record_last(struct coto_api *api, const struct api_sandbox *sandbox);
+void api_submit_reading(struct api_call *call, void (*run)(struct api_job *job, int channel_fd),
+                        void (*done)(struct api_job *job));
+void api_record_and_finish(struct api_job *job);
+
+/* keys.c: 1 when the call goes on later, or is answered */
+int api_key_begin(struct api_call *call);
+void api_key_free(struct coto_api *api, struct api_key *key);
 
 /* auth.c */
 int api_authorize(struct api_call *call, struct coto_err *err);

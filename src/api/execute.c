@@ -30,8 +30,12 @@ void api_run_plan(struct api_job *job, struct coto_run_in *in)
                          .artifacts_fd = -1,
                          .cancel_fd = job->cancel_fd};
 
+    if (job->is_execution)
+        api_record_start(job);
     job->has_result = coto_core_run_in(in, &job->plan, &io, &job->result, &job->err) == 0;
     job->lost = in->lost;
+    if (job->is_execution)
+        api_record_end(job);
 }
 
 static void count(struct api_job *job)
@@ -73,6 +77,7 @@ void coto_api_run(struct api_call *call)
 
     if (!job)
         return;
+    job->is_execution = true;
     job->run = run_once;
     job->done = count;
     api_submit(job);
@@ -127,6 +132,8 @@ static void executed(struct api_job *job)
     s->executions++;
     bool ending = s->state == API_ENDING;
     s->state = API_IDLE;
+    if (job->lost)
+        s->ended_as = "lost";
     if (job->lost || ending)
         api_sandbox_end(job->api, s);
 }
@@ -147,6 +154,7 @@ void coto_api_execute(struct api_call *call)
         return;
     job->sandbox = s;
     s->state = API_BUSY;
+    job->is_execution = true;
     job->run = execute;
     job->done = executed;
     api_submit(job);

@@ -105,30 +105,38 @@ static void create(struct api_job *job, int channel_fd)
     s->next_proc = 1;
     s->created_us = s->used_us = coto_clock_us();
     coto_clock_utc(s->created_at);
+    api_record_sandbox(job, "alive");
+}
+
+void api_write_created(const struct coto_api *api, const struct api_sandbox *s, struct coto_buf *out)
+{
+    struct coto_json json = {.out = out};
+
+    coto_json_begin(&json, NULL, '{');
+    coto_json_str(&json, "sandbox_id", s->id);
+    coto_json_str(&json, "access_token", s->token);
+    coto_json_str(&json, "created_at", s->created_at);
+    coto_json_int(&json, "lifetime_seconds", api->config.lifetime_ms / 1000);
+    coto_json_int(&json, "idle_seconds", api->config.idle_ms / 1000);
+    coto_json_end(&json, '}');
+    coto_buf_addc(out, '\n');
 }
 
 static void created(struct api_job *job)
 {
     struct api_sandbox *s = job->sandbox;
-    struct coto_json json = {.out = &job->reply};
 
-    if (job->err.kind) {
+    if (job->err.kind && !s->box) {
         api_sandbox_free(s);
         return;
     }
     api_sandbox_add(job->api, s);
-    if (!job->request) { /* nobody would ever use or end it */
+    /* Nobody would ever use or end it; with a key the caller comes back for it. */
+    if (job->err.kind || (!job->request && !job->key)) {
         api_sandbox_end(job->api, s);
         return;
     }
-    coto_json_begin(&json, NULL, '{');
-    coto_json_str(&json, "sandbox_id", s->id);
-    coto_json_str(&json, "access_token", s->token);
-    coto_json_str(&json, "created_at", s->created_at);
-    coto_json_int(&json, "lifetime_seconds", job->api->config.lifetime_ms / 1000);
-    coto_json_int(&json, "idle_seconds", job->api->config.idle_ms / 1000);
-    coto_json_end(&json, '}');
-    coto_buf_addc(&job->reply, '\n');
+    api_write_created(job->api, s, &job->reply);
     job->status = 201;
 }
 
@@ -169,6 +177,7 @@ static void end(struct api_job *job, int channel_fd)
         s->box->driver->destroy(s->box, NULL);
     }
     s->box = NULL;
+    api_record_sandbox(job, s->ended_as ? s->ended_as : "destroyed");
 }
 
 static void ended(struct api_job *job)
@@ -236,8 +245,10 @@ void coto_api_tick(void *arg)
         for (struct api_sandbox *s = api->buckets[i], *next; s; s = next) {
             next = s->next;
             if (s->state == API_IDLE && (now - s->created_us > api->config.lifetime_ms * 1000 ||
-                                         now - s->used_us > api->config.idle_ms * 1000))
+                                         now - s->used_us > api->config.idle_ms * 1000)) {
+                s->ended_as = "expired";
                 api_sandbox_end(api, s);
+            }
         }
     }
     coto_loop_timer(api->loop, TICK_MS, coto_api_tick, api);

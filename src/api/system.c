@@ -17,9 +17,12 @@ void coto_api_healthz(struct api_call *call)
 void coto_api_readyz(struct api_call *call)
 {
     coto_auto_buf body = {0};
-    bool ready = !call->api->draining;
+    struct coto_err err;
+    bool failing = call->api->records && coto_records_check(call->api->records, &err);
+    bool ready = !call->api->draining && !failing;
 
-    coto_buf_adds(&body, ready ? "{\"status\":\"ready\"}\n" : "{\"status\":\"draining\"}\n");
+    coto_buf_addf(&body, "{\"status\":\"%s\"}\n",
+                  ready ? "ready" : failing ? "failing" : "draining");
     api_reply(call->request, ready ? 200 : 503, &body);
 }
 
@@ -35,6 +38,19 @@ static void metric(struct coto_buf *out, const char *name, const char *type, con
 {
     coto_buf_addf(out, "# HELP coto_%s %s\n# TYPE coto_%s %s\ncoto_%s %llu\n", name, help, name, type,
                   name, (unsigned long long)value);
+}
+
+static void write_records(const struct coto_api *api, struct coto_buf *out)
+{
+    struct coto_records_stats s;
+
+    if (!api->records)
+        return;
+    coto_records_get_stats(api->records, &s);
+    metric(out, "records_written_total", "counter", "Rows of the records written.", s.rows);
+    metric(out, "records_commits_total", "counter", "Transactions they took.", s.commits);
+    metric(out, "records_failed_total", "counter", "Rows that could not be written.", s.failed);
+    metric(out, "records_waiting", "gauge", "Rows that wait to be written.", s.waiting);
 }
 
 static void write_metrics(struct api_job *job)
@@ -79,6 +95,7 @@ static void reply_metrics(struct api_job *job)
 {
     job->err.kind = 0; /* without the launcher the rest is still worth knowing */
     write_metrics(job);
+    write_records(job->api, &job->reply);
     if (job->request)
         coto_http_reply(job->request, 200, "text/plain; version=0.0.4", job->reply.data, job->reply.len);
     job->request = NULL;

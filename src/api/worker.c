@@ -112,6 +112,8 @@ struct api_job *api_job_new(struct api_call *call)
         api_job_free(job);
         return NULL;
     }
+    job->key = call->key;
+    call->key = NULL;
     coto_http_on_gone(call->request, on_gone, job);
     return job;
 }
@@ -128,10 +130,12 @@ void api_job_free(struct api_job *job)
         coto_result_fini(&job->result);
     coto_own_close(&job->in_fd);
     coto_own_close(&job->cancel_fd);
+    coto_record_free(job->record);
+    api_key_free(job->api, job->key);
     free(job);
 }
 
-static void finish(void *arg)
+void api_finish(void *arg)
 {
     struct api_job *job = arg;
 
@@ -143,7 +147,7 @@ static void finish(void *arg)
 /* ---- on a worker ---- */
 
 /* The answer first: nobody waits for the end of a sandbox. */
-static void serve(struct coto_api *api, struct api_job *job, int channel)
+static void serve(struct api_job *job, int channel)
 {
     struct coto_sandbox *box = NULL;
 
@@ -152,8 +156,7 @@ static void serve(struct coto_api *api, struct api_job *job, int channel)
         box = job->box;
         job->box = NULL;
     }
-    if (coto_loop_post(api->loop, finish, job))
-        abort(); /* no memory for a pointer: nothing sensible is left to do */
+    api_record_and_finish(job);
     if (box)
         box->driver->destroy(box, NULL);
 }
@@ -196,11 +199,10 @@ static void *work(void *arg)
         }
         if (channel < 0) {
             job->err = err;
-            if (coto_loop_post(api->loop, finish, job))
-                abort();
+            api_record_and_finish(job);
             continue;
         }
-        serve(api, job, channel);
+        serve(job, channel);
     }
     coto_own_close(&channel);
     return NULL;

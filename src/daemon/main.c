@@ -1,8 +1,10 @@
 /* coto serve: the service. */
 #include "api/api.h"
 #include "daemon/confine.h"
+#include "daemon/state.h"
 
 #include "base/fd.h"
+#include "base/own.h"
 #include "policy/helper.h"
 
 #include <errno.h>
@@ -19,6 +21,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+struct options {
+    int port;
+    const char *state, *runtime; /* directories; NULL: the usual */
+    enum coto_durable durable;
+};
+
 struct daemon {
     struct coto_loop *loop;
     struct coto_http *http;
@@ -28,6 +36,10 @@ struct daemon {
     int signal_fd;
     char token[COTO_API_TOKEN];
     struct coto_confined confined;
+    unsigned uid, gid; /* of the front, once confined */
+    char state[4096];
+    int claim_fd; /* of the state directory */
+    struct coto_records *records;
     char socket[COTO_HTTP_ADDRESS], address[COTO_HTTP_ADDRESS];
 };
 
@@ -72,11 +84,13 @@ static int start_launcher(struct daemon *d, struct coto_err *err)
 
 /* ---- zero configuration ---- */
 
-static int state_dir(char *to, size_t size, struct coto_err *err)
+static int runtime_dir(const char *given, char *to, size_t size, struct coto_err *err)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
 
-    if (getuid() == 0)
+    if (given)
+        snprintf(to, size, "%s", given);
+    else if (getuid() == 0)
         snprintf(to, size, "/run/coto");
     else if (runtime && runtime[0] == '/')
         snprintf(to, size, "%s/coto", runtime);
@@ -110,17 +124,17 @@ static int make_token(struct daemon *d, const char *dir, struct coto_err *err)
     return 0;
 }
 
-static int listen_locally(struct daemon *d, int port, struct coto_err *err)
+static int listen_locally(struct daemon *d, const struct options *options, struct coto_err *err)
 {
     char dir[4096];
     char where[4200];
 
-    if (state_dir(dir, sizeof dir, err) || make_token(d, dir, err))
+    if (runtime_dir(options->runtime, dir, sizeof dir, err) || make_token(d, dir, err))
         return -1;
     snprintf(where, sizeof where, "unix:%s/api.sock", dir);
     if (coto_http_listen(d->http, where, NULL, d->socket, err))
         return -1;
-    snprintf(where, sizeof where, "127.0.0.1:%d", port);
+    snprintf(where, sizeof where, "127.0.0.1:%d", options->port);
     if (coto_http_listen(d->http, where, NULL, d->address, err))
         return -1;
     printf("listening %s\nlistening http://%s\n\n", d->socket, d->address);
@@ -167,6 +181,7 @@ static int watch_signals(struct daemon *d, struct coto_err *err)
     sigaddset(&set, SIGINT);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a full disk is an error, not the end */
     d->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (d->signal_fd < 0 || coto_loop_add(d->loop, d->signal_fd, EPOLLIN, on_signal, d))
         return coto_err_set(err, COTO_ERR_LIMIT, errno, "watch signals");
@@ -192,21 +207,52 @@ static int warm(struct daemon *d, const struct coto_api_config *config, struct c
     return failed ? -1 : 0;
 }
 
-/* A user of its own where the administrator made one. */
+/* A user of its own where the administrator made one. First of all: a second service on the same
+ * state must not touch the sockets of the first. */
+static int claim_state(struct daemon *d, const struct options *options, struct coto_err *err)
+{
+    const struct passwd *user = getuid() == 0 ? getpwnam("coto") : NULL;
+
+    d->uid = getuid() ? getuid() : user ? user->pw_uid : 65534;
+    d->gid = getuid() ? getgid() : user ? user->pw_gid : 65534;
+    return coto_state_dir(options->state, d->state, sizeof d->state, err) ||
+           coto_records_claim(d->state, d->uid, d->gid, &d->claim_fd, err);
+}
+
+/* Behind the walls: what the files hold is read with no more rights than requests are. */
+static int open_records(struct daemon *d, const struct options *options, struct coto_err *err)
+{
+    const struct coto_records_config config = {
+        .dir = d->state, .claim_fd = d->claim_fd, .loop = d->loop, .durable = options->durable};
+    struct coto_records_stats stats;
+
+    umask(077);
+    d->claim_fd = -1;
+    if (coto_records_open(&config, &d->records, err))
+        return -1;
+    d->api->records = d->records;
+    coto_records_get_stats(d->records, &stats);
+    if (stats.interrupted)
+        fprintf(stderr, "coto serve: %u executions of an earlier service were interrupted\n",
+                stats.interrupted);
+    return 0;
+}
+
 static int confine(struct daemon *d, struct coto_err *err)
 {
-    const struct passwd *user = getpwnam("coto");
-    static const char *const writable[] = {NULL};
+    const char *const writable[] = {d->state, NULL};
 
-    if (coto_confine(user ? user->pw_uid : 65534, user ? user->pw_gid : 65534, writable, &d->confined,
-                     err))
+    if (coto_confine(d->uid, d->gid, writable, &d->confined, err)) {
+        if (err->sys_errno == EACCES)
+            coto_err_remedy(err, "uid %u must be able to reach '%s'", d->uid, d->state);
         return coto_err_wrap(err, "confine the front");
+    }
     fprintf(stderr, "coto serve: front runs as uid %u behind seccomp and Landlock ABI %d\n",
             d->confined.uid, d->confined.landlock_abi);
     return 0;
 }
 
-static int serve(struct daemon *d, int port, struct coto_err *err)
+static int serve(struct daemon *d, const struct options *options, struct coto_err *err)
 {
     const struct coto_api_config config = {.profile = "default",
                                            .token = d->token,
@@ -219,27 +265,59 @@ static int serve(struct daemon *d, int port, struct coto_err *err)
                                            .idle_ms = 300000,
                                            .sandboxes_per_tenant = 1000};
 
-    if (start_launcher(d, err) || coto_loop_new(&d->loop, err) || watch_signals(d, err) ||
+    if (claim_state(d, options, err) || start_launcher(d, err) || coto_loop_new(&d->loop, err) || watch_signals(d, err) ||
         warm(d, &config, err) || coto_api_new(&config, d->loop, d->control_fd, &d->api, err))
         return -1;
     const struct coto_http_config http = {.loop = d->loop, .handler = coto_api_handle, .arg = d->api};
-    if (coto_http_new(&http, &d->http, err) || listen_locally(d, port, err) || confine(d, err))
+    if (coto_http_new(&http, &d->http, err) || listen_locally(d, options, err) || confine(d, err) ||
+        open_records(d, options, err))
         return -1;
     return coto_loop_run(d->loop, err);
 }
 
+/* The value of --name=VALUE or --name VALUE, else NULL. */
+static const char *value_of(char **argv, int *i, const char *name)
+{
+    size_t len = strlen(name);
+
+    if (strncmp(argv[*i], name, len) != 0)
+        return NULL;
+    if (argv[*i][len] == '=')
+        return argv[*i] + len + 1;
+    return argv[*i][len] == '\0' && argv[*i + 1] ? argv[++*i] : NULL;
+}
+
+static int take_options(int argc, char **argv, struct options *options, struct coto_err *err)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *value;
+        if ((value = value_of(argv, &i, "--port")))
+            options->port = atoi(value);
+        else if ((value = value_of(argv, &i, "--state-dir")))
+            options->state = value;
+        else if ((value = value_of(argv, &i, "--runtime-dir")))
+            options->runtime = value;
+        else if ((value = value_of(argv, &i, "--durability"))) {
+            if (coto_durable_parse(value, &options->durable))
+                return coto_err_set(err, COTO_ERR_USAGE, 0, "--durability: must be disk, kernel or off");
+        }
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
-    static struct daemon d = {.control_fd = -1};
+    static struct daemon d = {.control_fd = -1, .claim_fd = -1};
     struct coto_err err = {0};
-    int port = 8640;
+    struct options options = {.port = 8640};
 
-    for (int i = 1; i < argc; i++)
-        if (strncmp(argv[i], "--port=", 7) == 0)
-            port = atoi(argv[i] + 7);
-    int failed = serve(&d, port, &err);
+    if (take_options(argc, argv, &options, &err))
+        return fail(&err);
+    int failed = serve(&d, &options, &err);
     coto_http_free(d.http);
     coto_api_free(d.api);
+    coto_records_close(d.records);
+    coto_own_close(&d.claim_fd);
     if (d.control_fd >= 0)
         close(d.control_fd);
     if (d.launcher > 0)

@@ -42,7 +42,7 @@ static int check_owner(const char *dir, int fd, unsigned uid, unsigned gid, stru
     if ((st.st_mode & 077) || (st.st_uid != me && st.st_uid != uid)) {
         coto_err_set(err, COTO_ERR_FORBIDDEN, 0,
                      "state directory '%s': not private to uid %u", dir, me == 0 ? uid : me);
-        return coto_err_remedy(err, "chown and chmod 700 it (and what is in it), or use --state DIR");
+        return coto_err_remedy(err, "chown and chmod 700 it (and what is in it), or use --state-dir DIR");
     }
     /* In its files nothing is changed: root would follow links that the other uid can make. */
     if (me == 0 && st.st_uid != uid && fchown(fd, uid, gid))
@@ -55,7 +55,7 @@ int coto_records_claim(const char *dir, unsigned uid, unsigned gid, int *ret_fd,
 {
     if (make(dir)) {
         coto_err_set(err, COTO_ERR_SYSTEM, errno, "make state directory '%s'", dir);
-        return coto_err_remedy(err, "use --state DIR with a directory that can be written");
+        return coto_err_remedy(err, "use --state-dir DIR with a directory that can be written");
     }
     coto_auto_fd fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
@@ -66,7 +66,7 @@ int coto_records_claim(const char *dir, unsigned uid, unsigned gid, int *ret_fd,
         if (errno != EWOULDBLOCK)
             return coto_err_set(err, COTO_ERR_SYSTEM, errno, "lock state directory '%s'", dir);
         coto_err_set(err, COTO_ERR_LIMIT, 0, "state directory '%s' is in use by another coto serve", dir);
-        return coto_err_remedy(err, "end that one, or use --state DIR with another directory");
+        return coto_err_remedy(err, "end that one, or use --state-dir DIR with another directory");
     }
     *ret_fd = coto_take_fd(&fd);
     return 0;

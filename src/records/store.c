@@ -135,13 +135,13 @@ static int check_version(struct coto_records *r, bool *ret_new, struct coto_err 
         return 0;
     if (application != APPLICATION) {
         coto_err_set(err, COTO_ERR_INPUT, 0, "records in '%s': records.db is not of coto", r->config.dir);
-        return coto_err_remedy(err, "move it away, or use --state DIR with another directory");
+        return coto_err_remedy(err, "move it away, or use --state-dir DIR with another directory");
     }
     if (version > VERSION) {
         coto_err_set(err, COTO_ERR_INPUT, 0,
                      "records in '%s': written by a newer coto (version %lld, this one knows %d)",
                      r->config.dir, (long long)version, VERSION);
-        return coto_err_remedy(err, "run that coto, or use --state DIR with another directory");
+        return coto_err_remedy(err, "run that coto, or use --state-dir DIR with another directory");
     }
     return 0;
 }
@@ -188,7 +188,7 @@ static int set_journal(struct coto_records *r, struct coto_err *err)
     if (strcmp(word, "wal") != 0) {
         coto_err_set(err, COTO_ERR_SYSTEM, 0, "records in '%s': this file system cannot hold them",
                      r->config.dir);
-        return coto_err_remedy(err, "use --state DIR on a local file system");
+        return coto_err_remedy(err, "use --state-dir DIR on a local file system");
     }
     r->is_full_sync = true;
     if (records_exec(r->writer, "PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 4194304;"))

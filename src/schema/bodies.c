@@ -35,7 +35,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN_NEW, "isolation_level", WORD, none, PLAIN, 0, 0, "standard|high",
       "standard: namespaces and every kernel wall; high is refused (501) where the host has no stronger level")
     F(IN_NEW, "profile", TEXT, none, PLAIN, 0, 64, "", "built-in policy to start from")
-    F(IN_NEW | IN(sandbox) | IN(status), "agent_id", TEXT, none, NULLABLE, 0, 120, "",
+    F(IN_NEW | IN(sandbox) | IN(status) | IN(record), "agent_id", TEXT, none, NULLABLE, 0, 120, "",
       "the caller's own name for who runs this")
     F(IN_ALL, "cold", BOOL, none, PLAIN, 0, 0, "",
       "start a fresh interpreter instead of one that waits")
@@ -53,9 +53,9 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(file), "executable", BOOL, none, PLAIN, 0, 0, "", "mode 0755 instead of 0644")
     F(IN(result), "schema_version", INT, none, MUST, 1, 1, "",
       "of this object; keys are only ever added")
-    F(OUT_RUNS | IN(accepted) | IN(status), "execution_id", UUID, none, MUST, 0, 0, "",
+    F(OUT_RUNS | IN(accepted) | IN(status) | IN(record), "execution_id", UUID, none, MUST, 0, 0, "",
       "new for every execution")
-    F(IN(result), "started_at", TIME, none, MUST, 0, 0, "", "when")
+    F(IN(result) | IN(record), "started_at", TIME, none, MUST, 0, 0, "", "when")
     F(IN(execution), "output", TEXT, none, MUST, 0, 0, "",
       "what the program wrote to its standard output")
     F(IN(execution), "output_base64", TEXT, none, PLAIN, 0, 0, "",
@@ -63,17 +63,21 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(execution), "output_truncated", BOOL, none, MUST, 0, 0, "", "it wrote more than was kept")
     F(OUT_RUNS, "verdict", WORD, none, MUST, 0, 0, COTO_VERDICTS(ONE_WORD),
       "how the program ended")
+    F(IN(record), "verdict", WORD, none, MUST_NULL, 0, 0, COTO_VERDICTS(ONE_WORD),
+      "how the program ended; null unless it is finished")
     F(OUT_RUNS, "limit", TEXT, none, MUST_NULL, 0, 0, "", "the option whose limit ended it")
     F(OUT_RUNS, "stage", WORD, none, MUST, 0, 0, "build|run", "the last stage that ran")
-    F(OUT_RUNS, "exit_code", INT, none, MUST_NULL, 0, 255, "",
+    F(OUT_RUNS | IN(record), "exit_code", INT, none, MUST_NULL, 0, 255, "",
       "its own exit status; null when a signal ended it")
     F(OUT_RUNS, "signal", INT, none, MUST_NULL, 1, 64, "", "the signal that ended it")
     F(OUT_RUNS, "exit_status", INT, none, MUST, 0, 255, "", "what `coto run` would exit with")
     F(OUT_RUNS | IN(metrics_of), "duration_ms", NUMBER, none, MUST, -1, 0, "", "wall-clock time")
+    F(IN(record), "duration_ms", NUMBER, none, MUST_NULL, -1, 0, "", "wall-clock time")
     F(OUT_RUNS, "cpu_ms", OBJECT, cpu, MUST, 0, 0, "", "CPU time")
+    F(IN(record), "cpu_ms", NUMBER, none, MUST_NULL, -1, 0, "", "CPU time of the sandbox so far")
     F(IN(cpu), "user", NUMBER, none, MUST_NULL, -1, 0, "", "in programs")
     F(IN(cpu), "system", NUMBER, none, MUST_NULL, -1, 0, "", "in the kernel")
-    F(OUT_RUNS, "memory_peak_bytes", INT, none, MUST_NULL, 0, 0, "",
+    F(OUT_RUNS | IN(record), "memory_peak_bytes", INT, none, MUST_NULL, 0, 0, "",
       "peak of the sandbox so far; null where the host cannot measure it")
     F(OUT_RUNS, "pids_peak", INT, none, MUST_NULL, 0, 0, "",
       "most processes at once; null where the host cannot measure it")
@@ -110,8 +114,8 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(result), "isolation", TEXT, none, MUST_NULL, 0, 0, "", "isolation level of coto")
     F(IN(result), "language", TEXT, none, MUST_NULL, 0, 0, "", "language of the code")
     F(IN(result), "profile", TEXT, none, MUST_NULL, 0, 0, "", "built-in policy it started from")
-    F(IN(result), "policy_hash", TEXT, none, MUST_NULL, 0, 64, "", "SHA-256 of the whole policy")
-    F(IN(result), "code_hash", TEXT, none, MUST_NULL, 0, 64, "", "SHA-256 of the code")
+    F(IN(result) | IN(record), "policy_hash", TEXT, none, MUST_NULL, 0, 64, "", "SHA-256 of the whole policy")
+    F(IN(result) | IN(record), "code_hash", TEXT, none, MUST_NULL, 0, 64, "", "SHA-256 of the code")
     F(IN(result), "seccomp_filter_hash", TEXT, none, MUST_NULL, 0, 64, "",
       "SHA-256 of the system-call filter")
     F(IN(result) | IN(capabilities), "walls", MAP, wall, MUST, 0, 0, "",
@@ -133,6 +137,12 @@ const struct coto_body_field coto_body_fields[] = {
       "it ends after this at the latest")
     F(IN(created), "idle_seconds", INT, none, MUST, 0, 0, "",
       "it ends when it was unused for this long")
+    F(IN(record), "sandbox_id", UUID, none, MUST_NULL, 0, 0, "", "null: it had one of its own")
+    F(IN(record), "state", WORD, none, MUST, 0, 0, "running|finished|error|interrupted",
+      "error: coto failed; interrupted: the service ended before it did")
+    F(IN(records), "executions", LIST, record, MUST, 0, 0, "", "newest first")
+    F(IN(records), "next", UUID, none, MUST_NULL, 0, 0, "",
+      "what `before` must be for the next page; null: there is none")
     F(IN(sandbox), "state", WORD, none, MUST, 0, 0, "idle|busy|ending",
       "whether something runs in it")
     F(IN(sandbox), "executions", INT, none, MUST, 0, 0, "", "how many there were")
@@ -159,7 +169,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(capabilities), "isolation_levels", TEXTS, none, MUST, 0, 0, "",
       "what isolation_level may be")
     F(IN(capabilities), "languages", TEXTS, none, MUST, 0, 0, "", "languages whose tool is there")
-    F(IN(health), "status", WORD, none, MUST, 0, 0, "ok|ready|draining", "in a word")
+    F(IN(health), "status", WORD, none, MUST, 0, 0, "ok|ready|draining|failing", "in a word")
     F(IN(error), "code", TEXT, none, MUST, 0, 0, "", "kind of error, one word")
     F(IN(error), "message", TEXT, none, MUST, 0, 0, "", "what is wrong, and why")
     F(IN(error), "remedy", TEXT, none, MUST_NULL, 0, 0, "", "what to do about it")

@@ -22,6 +22,8 @@
     X(artifacts, "Files in output/ of the sandbox.")                                               \
     X(accepted, "An execution that goes on without the caller.")                                   \
     X(status, "An execution: where it stands, or its outcome.")                                    \
+    X(record, "What is kept of an execution: neither code nor output.")                            \
+    X(records, "The caller's executions, newest first.")                                           \
     X(created, "The new sandbox.")                                                                 \
     X(sandbox, "A sandbox.")                                                                       \
     X(sandboxes, "The caller's sandboxes.")                                                        \

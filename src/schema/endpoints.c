@@ -13,5 +13,8 @@ const struct coto_endpoint coto_endpoints[COTO_ENDPOINT_COUNT] = {
 const struct coto_parameter coto_parameters[] = {
     {COTO_ENDPOINT_run, "stream", false, STREAM},
     {COTO_ENDPOINT_execute, "stream", false, STREAM},
+    {COTO_ENDPOINT_executions, "limit", false, "how many at most: 1 to 1000; default 100"},
+    {COTO_ENDPOINT_executions, "before", false, "id of an execution: those before it; see `next`"},
+    {COTO_ENDPOINT_executions, "sandbox", false, "id of a sandbox: those in it"},
 };
 const unsigned coto_parameter_count = sizeof coto_parameters / sizeof coto_parameters[0];

@@ -34,6 +34,10 @@ enum coto_how { COTO_HOW_PLAIN, COTO_HOW_LIVE, COTO_HOW_UPLOAD };
       "run code in a sandbox; an interpreter keeps its state for the next execution") \
     X(destroy, "DELETE", "/api/v1/sandbox/{id}", SERVICE, PLAIN, none, destroyed, 200, \
       "destroy a sandbox and end what runs in it") \
+    X(executions, "GET", "/api/v1/executions", SERVICE, PLAIN, none, records, 200, \
+      "records of the caller's executions, newest first") \
+    X(execution, "GET", "/api/v1/executions/{id}", SERVICE, PLAIN, none, record, 200, \
+      "the record of one execution") \
     X(capabilities, "GET", "/api/v1/capabilities", SERVICE, PLAIN, none, capabilities, 200, \
       "what this host can enforce") \
     X(openapi, "GET", "/openapi.json", OPEN, PLAIN, none, json, 200, \
@@ -41,7 +45,7 @@ enum coto_how { COTO_HOW_PLAIN, COTO_HOW_LIVE, COTO_HOW_UPLOAD };
     X(healthz, "GET", "/healthz", OPEN, PLAIN, none, health, 200, \
       "the service runs") \
     X(readyz, "GET", "/readyz", OPEN, PLAIN, none, health, 200, \
-      "the service takes requests; 503 while it ends") \
+      "the service takes requests; 503 while it ends or cannot write its records") \
     X(metrics, "GET", "/metrics", SERVICE, PLAIN, none, text, 200, \
       "counters in Prometheus text format")
 /* clang-format on */

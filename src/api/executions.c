@@ -1,0 +1,181 @@
+/* GET /api/v1/executions and /api/v1/executions/{id}: the records of the caller's executions. */
+#include "api/api.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIMIT 100
+#define LIMIT_MAX 1000
+
+struct page {
+    struct coto_json json;
+    unsigned count, limit;
+    char last[COTO_RECORD_ID];
+};
+
+static const char *or_null(const char *text)
+{
+    return *text ? text : NULL;
+}
+
+static void write_ms(struct coto_json *json, const char *key, int64_t us)
+{
+    if (us < 0)
+        coto_json_null(json, key);
+    else
+        coto_json_ms(json, key, us);
+}
+
+static void write_count(struct coto_json *json, const char *key, int64_t value)
+{
+    if (value < 0)
+        coto_json_null(json, key);
+    else
+        coto_json_int(json, key, value);
+}
+
+static const char *state_of(const struct coto_execution *e)
+{
+    if (!e->verdict[0])
+        return "running";
+    return strcmp(e->verdict, "interrupted") == 0 || strcmp(e->verdict, "error") == 0 ? e->verdict
+                                                                                      : "finished";
+}
+
+static void write_execution(const struct coto_execution *e, struct coto_json *json)
+{
+    const char *state = state_of(e);
+
+    coto_json_begin(json, NULL, '{');
+    coto_json_str(json, "execution_id", e->id);
+    coto_json_str(json, "sandbox_id", or_null(e->sandbox));
+    coto_json_str(json, "agent_id", or_null(e->agent));
+    coto_json_str(json, "state", state);
+    coto_json_str(json, "started_at", e->started);
+    coto_json_str(json, "verdict", strcmp(state, "finished") == 0 ? e->verdict : NULL);
+    write_count(json, "exit_code", e->exit_code);
+    write_ms(json, "duration_ms", e->duration_us);
+    write_ms(json, "cpu_ms", e->cpu_us);
+    write_count(json, "memory_peak_bytes", e->memory_peak_bytes);
+    coto_json_str(json, "code_hash", or_null(e->code_hash));
+    coto_json_str(json, "policy_hash", e->policy_hash);
+    coto_json_end(json, '}');
+}
+
+static void nothing(struct api_job *job)
+{
+    (void)job;
+}
+
+static void submit(struct api_call *call, void (*run)(struct api_job *job, int channel_fd))
+{
+    struct coto_err err = {0};
+
+    if (!call->api->records) {
+        coto_err_set(&err, COTO_ERR_UNAVAILABLE, 0, "this service keeps no records");
+        api_reply_error(call->request, 0, &err, "");
+        return;
+    }
+    memcpy(call->query.id, call->id, sizeof call->query.id);
+    api_submit_reading(call, run, nothing);
+}
+
+/* ---- one ---- */
+
+static void get(struct api_job *job, int channel_fd)
+{
+    struct coto_execution execution;
+    struct coto_json json = {.out = &job->reply};
+    int found = coto_records_get(job->api->records, job->caller.tenant, job->query.id, &execution, &job->err);
+
+    (void)channel_fd;
+    if (found == 0) {
+        job->status = 404;
+        coto_err_set(&job->err, COTO_ERR_NOTFOUND, 0, "no such execution");
+    }
+    if (found <= 0)
+        return;
+    write_execution(&execution, &json);
+    coto_buf_addc(&job->reply, '\n');
+}
+
+void coto_api_execution(struct api_call *call)
+{
+    submit(call, get);
+}
+
+/* ---- many ---- */
+
+static void add(void *arg, const struct coto_execution *execution)
+{
+    struct page *page = arg;
+
+    if (page->count++ == page->limit) /* one more was asked for than is shown */
+        return;
+    write_execution(execution, &page->json);
+    memcpy(page->last, execution->id, sizeof page->last);
+}
+
+static void list(struct api_job *job, int channel_fd)
+{
+    struct page page = {.json = {.out = &job->reply}, .limit = job->query.limit};
+    const struct coto_records_query query = {.tenant = job->caller.tenant,
+                                             .sandbox = or_null(job->query.sandbox),
+                                             .before = or_null(job->query.before),
+                                             .limit = job->query.limit + 1};
+
+    (void)channel_fd;
+    coto_json_begin(&page.json, NULL, '{');
+    coto_json_begin(&page.json, "executions", '[');
+    int found = coto_records_list(job->api->records, &query, add, &page, &job->err);
+    coto_json_end(&page.json, ']');
+    coto_json_str(&page.json, "next", page.count > page.limit ? page.last : NULL);
+    coto_json_end(&page.json, '}');
+    coto_buf_addc(&job->reply, '\n');
+    if (found == 0) {
+        coto_err_set(&job->err, COTO_ERR_USAGE, 0, "before: no such execution");
+        snprintf(job->field, sizeof job->field, "before");
+    }
+}
+
+/* The value of a parameter that names something by its id; "" when it is not given. */
+static int take_id(struct api_call *call, const char *name, char ret_id[COTO_RECORD_ID])
+{
+    struct coto_err err = {0};
+    int given = coto_http_query_get(call->request, name, ret_id, COTO_RECORD_ID);
+
+    if (given == 0)
+        ret_id[0] = '\0';
+    if (given == 0 || (given > 0 && strlen(ret_id) == COTO_RECORD_ID - 1))
+        return 0;
+    coto_err_set(&err, COTO_ERR_USAGE, 0, "%s: must be an id", name);
+    api_reply_error(call->request, 400, &err, name);
+    return -1;
+}
+
+static int take_limit(struct api_call *call, unsigned *ret_limit)
+{
+    char text[16] = "";
+    char *rest = text;
+    struct coto_err err = {0};
+    int given = coto_http_query_get(call->request, "limit", text, sizeof text);
+    unsigned long value = given > 0 ? strtoul(text, &rest, 10) : LIMIT;
+
+    *ret_limit = (unsigned)value;
+    if (given >= 0 && !*rest && value >= 1 && value <= LIMIT_MAX && (!given || strchr("123456789", *text)))
+        return 0;
+    coto_err_set(&err, COTO_ERR_USAGE, 0, "limit: must be a number from 1 to %d", LIMIT_MAX);
+    api_reply_error(call->request, 400, &err, "limit");
+    return -1;
+}
+
+void coto_api_executions(struct api_call *call)
+{
+    struct api_query *query = &call->query;
+
+    if (take_limit(call, &query->limit) || take_id(call, "before", query->before) ||
+        take_id(call, "sandbox", query->sandbox))
+        return;
+    submit(call, list);
+}

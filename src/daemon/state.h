@@ -1,0 +1,10 @@
+/* Where the service keeps what must outlive it. */
+#pragma once
+
+#include "base/err.h"
+
+#include <stddef.h>
+
+/* given (may be NULL), else systemd's STATE_DIRECTORY, else /var/lib/coto for root and
+ * $XDG_STATE_HOME/coto or ~/.local/state/coto for others. */
+int coto_state_dir(const char *given, char *to, size_t size, struct coto_err *err);
