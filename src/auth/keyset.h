@@ -9,8 +9,8 @@
 #include <stdatomic.h>
 
 /* Hashes of whole tokens whose signature one of the keys has made: a client sends the same token
- * with every request, and a signature costs a hundred microseconds to verify. Belongs to a set, so
- * that a reload forgets all. Only good ones are kept; what a token claims is looked at each time. */
+ * with every request, and a signature costs a hundred microseconds to verify. Part of a set, so that
+ * a reload forgets all. Only good ones are kept; what a token claims is looked at each time. */
 #define COTO_KEYSET_KNOWN 256
 #define COTO_KEYSET_HASH 32
 struct coto_keyset_known {
