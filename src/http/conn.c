@@ -15,8 +15,6 @@
 
 #define LINGER_MS 2000
 #define LINGER_BYTES (4u * 1024 * 1024)
-#define BODY_BYTES_PER_SECOND 16384
-#define WRITE_STEP 65536
 #define KEEP_BUFFER 16384
 
 size_t coto_http_conn_unsent(const struct coto_http_conn *conn)
@@ -101,11 +99,11 @@ static void flush(struct coto_http_conn *conn)
     /* A kernel that took the last byte may still have no room for the next. */
     if (conn->out.len == 0 && !goes_on(conn)) {
         conn->write_since_us = 0;
-    } else if (conn->write_since_us == 0 || conn->write_count >= WRITE_STEP) {
+    } else if (conn->write_since_us == 0 || conn->write_count >= COTO_HTTP_STEP) {
         conn->write_since_us = coto_loop_now_us(conn->server->config.loop);
         conn->write_count = 0;
     }
-    if (conn->out_pos > WRITE_STEP && conn->out_pos > conn->out.len / 2) {
+    if (conn->out_pos > COTO_HTTP_STEP && conn->out_pos > conn->out.len / 2) {
         conn->out.len -= conn->out_pos;
         memmove(conn->out.data, conn->out.data + conn->out_pos, conn->out.len);
         conn->out_pos = 0;
@@ -127,7 +125,6 @@ static uint32_t wanted_events(const struct coto_http_conn *conn)
 static int64_t wanted_deadline(const struct coto_http_conn *conn)
 {
     const struct coto_http_limits *limits = &conn->server->config.limits;
-    const struct coto_http_request *request = conn->request;
     int64_t due_us = 0;
 
     if (conn->phase == COTO_HTTP_IDLE)
@@ -136,10 +133,8 @@ static int64_t wanted_deadline(const struct coto_http_conn *conn)
         due_us = conn->since_us + LINGER_MS * 1000LL;
     else if (conn->phase == COTO_HTTP_HANDSHAKE || conn->phase == COTO_HTTP_HEAD)
         due_us = conn->since_us + limits->head_ms * 1000LL;
-    else if (request && !waits_for_handler(conn))
-        due_us = conn->since_us + limits->body_ms * 1000LL +
-                 (int64_t)((request->received - request->received_before) * 1000000 /
-                           BODY_BYTES_PER_SECOND);
+    else if (conn->phase == COTO_HTTP_BODY && !waits_for_handler(conn))
+        due_us = conn->since_us + limits->body_ms * 1000LL;
     int64_t write_us = conn->write_since_us + limits->write_ms * 1000LL;
     return conn->write_since_us && (!due_us || write_us < due_us) ? write_us : due_us;
 }

@@ -9,6 +9,8 @@
 
 #define COTO_HTTP_SCRATCH 65536
 #define COTO_HTTP_BUCKETS 256
+/* With every so many bytes read or written their deadline begins anew. */
+#define COTO_HTTP_STEP 65536
 
 enum coto_http_phase {
     COTO_HTTP_HANDSHAKE, /* TLS */
@@ -52,7 +54,7 @@ struct coto_http_request {
     struct coto_http_head head;
     struct coto_http_body_reader reader;
     struct coto_buf body, fields; /* collected; header lines of the reply */
-    uint64_t max, received, received_before;
+    uint64_t max, received, stepped;
     coto_http_fn *collect, *gone, *sent;
     coto_http_sink_fn *sink;
     void *body_arg, *gone_arg, *sent_arg;

@@ -82,6 +82,10 @@ static int take_piece(struct coto_http_request *request, const char *piece, size
     request->received += len;
     if (request->received > request->max)
         return 413;
+    if (request->received - request->stepped >= COTO_HTTP_STEP) {
+        request->stepped = request->received;
+        coto_http_conn_enter(request->conn, COTO_HTTP_BODY);
+    }
     if (request->sink)
         return request->sink(request, piece, len, request->body_arg) ? 400 : 0;
     coto_buf_add(&request->body, piece, len);
@@ -241,11 +245,9 @@ void coto_http_sink(struct coto_http_request *request, uint64_t max, coto_http_s
 
 void coto_http_pause(struct coto_http_request *request, bool paused)
 {
-    if (request->is_paused && !paused && request->conn->phase == COTO_HTTP_BODY) {
-        /* The time we kept the client waiting is not its own; nor is what it has sent. */
+    /* The time we kept the client waiting is not its own. */
+    if (request->is_paused && !paused && request->conn->phase == COTO_HTTP_BODY)
         coto_http_conn_enter(request->conn, COTO_HTTP_BODY);
-        request->received_before = request->received;
-    }
     request->is_paused = paused;
     coto_http_conn_touch(request->conn);
 }

@@ -255,8 +255,7 @@ static int bind_unix(int fd, struct sockaddr_un *address, socklen_t len)
     return result;
 }
 
-int coto_http_listen(struct coto_http *server, const char *where, struct coto_tls *tls,
-                     char ret_where[COTO_HTTP_ADDRESS], struct coto_err *err)
+int coto_http_bind(const char *where, char ret_where[COTO_HTTP_ADDRESS], struct coto_err *err)
 {
     bool is_unix = coto_str_has_prefix(where, "unix:");
     const char *path = is_unix ? where + strlen("unix:") : "";
@@ -281,10 +280,20 @@ int coto_http_listen(struct coto_http *server, const char *where, struct coto_tl
         snprintf(ret_where, COTO_HTTP_ADDRESS, "%s", where);
     else if (ret_where && getsockname(fd, &address.any, &len) == 0)
         name_address(&address, ret_where);
-    if (coto_http_listen_fd(server, coto_take_fd(&fd), tls, err) < 0)
+    return coto_take_fd(&fd);
+}
+
+int coto_http_listen(struct coto_http *server, const char *where, struct coto_tls *tls,
+                     char ret_where[COTO_HTTP_ADDRESS], struct coto_err *err)
+{
+    int fd = coto_http_bind(where, ret_where, err);
+
+    if (fd < 0)
+        return -1;
+    if (coto_http_listen_fd(server, fd, tls, err) < 0)
         return coto_err_wrap(err, "'%s'", where);
-    if (is_unix)
-        server->listeners->path = strdup(path);
+    if (coto_str_has_prefix(where, "unix:"))
+        server->listeners->path = strdup(where + strlen("unix:"));
     return 0;
 }
 

@@ -39,7 +39,7 @@ struct coto_http_limits {
     unsigned connections;          /* 4096; past it an idle one makes room, else 503 */
     unsigned connections_per_peer; /* per address (IPv6: per /64) or uid: 1024 */
     unsigned head_ms;              /* handshake, request line and header: 10000 */
-    unsigned body_ms;              /* the body, plus a second for every 16 KiB: 10000 */
+    unsigned body_ms;              /* for the client to send 64 KiB of body or the rest: 10000 */
     unsigned idle_ms;              /* between requests: 60000 */
     unsigned write_ms;             /* for the client to take 64 KiB or all there is: 20000 */
     unsigned out_bytes;            /* unsent bytes of a stream before it is dropped: 1 MiB */
@@ -83,6 +83,9 @@ void coto_http_free(struct coto_http *server);
  * gets the name with the real port. tls NULL: plain. tls is shared and outlives the server. */
 int coto_http_listen(struct coto_http *server, const char *where, struct coto_tls *tls,
                      char ret_where[COTO_HTTP_ADDRESS], struct coto_err *err);
+/* The listening socket alone, for coto_http_listen_fd in another process. The socket of a
+ * unix path stays in its directory. */
+int coto_http_bind(const char *where, char ret_where[COTO_HTTP_ADDRESS], struct coto_err *err);
 /* A listening socket made by somebody else (socket activation); owned from now on, also
  * on failure. */
 int coto_http_listen_fd(struct coto_http *server, int fd, struct coto_tls *tls,

@@ -120,13 +120,32 @@ def test_one_byte_too_many(server):
             assert client.is_closed()
 
 
-def test_a_slow_sink_slows_the_client_down():
-    """The deadline for the body is the client's, not ours."""
-    with Server("body_ms=100") as server:
-        began = time.monotonic()
-        reply = server.ask(post("/count?pause=40", b"x" * 1000000))
-        assert reply.body == b"1000000\n"
-        assert time.monotonic() - began > 0.2
+def test_a_slow_sink_slows_the_client_down(server):
+    began = time.monotonic()
+    reply = server.ask(post("/count?pause=20", b"x" * 1000000))
+    assert reply.body == b"1000000\n"
+    assert time.monotonic() - began > 0.2
+
+
+def test_the_deadline_for_a_body_is_the_clients_not_ours():
+    """It sends the second half in good time after the first one was dealt with."""
+    with Server("body_ms=800") as server, server.connect() as client:
+        request = post("/count?pause=900", b"x" * 10)
+        client.send(request[:-5])
+        time.sleep(1)
+        client.send(request[-5:])
+        assert client.reply().body == b"10\n"
+
+
+def test_a_long_body_has_a_deadline_for_every_piece():
+    """Longer than body_ms in all, never slower than 64 KiB in that time; then it stalls."""
+    with Server("body_ms=600") as server, server.connect() as client:
+        client.send(get("/count", "Content-Length: 2000000", method="POST"))
+        for _ in range(12):
+            client.send(b"x" * 100000)
+            time.sleep(0.1)
+        assert client.is_silent(0)
+        assert client.reply().status == 408
 
 
 def test_a_sink_may_refuse(server):
