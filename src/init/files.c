@@ -155,10 +155,36 @@ static void send_data(struct collect *c, int fd, uint64_t size)
     }
 }
 
+static void send_name(struct init *init, const char *path, size_t len, const struct stat *st)
+{
+    struct coto_buf *out = &init->out;
+    size_t at = coto_frame_begin(out, COTO_FRAME_FILE, 0);
+
+    coto_frame_add(out, COTO_TAG_PATH, path, len);
+    coto_frame_add_num(out, COTO_TAG_SIZE, (uint64_t)st->st_size);
+    coto_frame_add_num(out, COTO_TAG_MODE, st->st_mode & (S_IFMT | 0777));
+    coto_frame_end(out, at);
+    init_send(init);
+}
+
+static void send_empty(struct init *init, enum coto_frame_type type)
+{
+    coto_frame_end(&init->out, coto_frame_begin(&init->out, type, 0));
+    init_send(init);
+}
+
+static void send_collected(struct init *init, unsigned proc, const struct collect *c)
+{
+    size_t at = coto_frame_begin(&init->out, COTO_FRAME_COLLECTED, proc);
+
+    coto_frame_add_num(&init->out, COTO_TAG_COUNT, c->count);
+    coto_frame_add_num(&init->out, COTO_TAG_SKIPPED, c->skipped);
+    coto_frame_end(&init->out, at);
+    init_send(init);
+}
+
 static void collect_file(struct collect *c, int dirfd, const char *name, const struct stat *st)
 {
-    struct coto_buf *out = &c->init->out;
-
     if ((uint64_t)st->st_size > c->bytes_left || c->count_left == 0) {
         c->skipped++;
         return;
@@ -174,16 +200,10 @@ static void collect_file(struct collect *c, int dirfd, const char *name, const s
     c->bytes_left -= (uint64_t)st->st_size;
     c->count_left--;
     c->count++;
-    size_t at = coto_frame_begin(out, COTO_FRAME_FILE, 0);
-    coto_frame_add(out, COTO_TAG_PATH, c->path.data, c->path.len);
-    coto_frame_add_num(out, COTO_TAG_SIZE, (uint64_t)st->st_size);
-    coto_frame_add_num(out, COTO_TAG_MODE, now.st_mode & 0777);
-    coto_frame_end(out, at);
-    init_send(c->init);
+    now.st_size = st->st_size; /* what it was counted as; it may have grown since */
+    send_name(c->init, c->path.data, c->path.len, &now);
     send_data(c, fd, (uint64_t)st->st_size);
-    at = coto_frame_begin(out, COTO_FRAME_FILE_END, 0);
-    coto_frame_end(out, at);
-    init_send(c->init);
+    send_empty(c->init, COTO_FRAME_FILE_END);
 }
 
 static void collect_dir(struct collect *c, int dirfd, int depth);
@@ -252,10 +272,86 @@ int init_collect(struct init *init, const struct coto_frame *frame, struct coto_
     else if (errno != ENOENT)
         c.skipped++; /* the program put something else in its place */
     coto_buf_fini(&c.path);
-    size_t at = coto_frame_begin(&init->out, COTO_FRAME_COLLECTED, 0);
-    coto_frame_add_num(&init->out, COTO_TAG_COUNT, c.count);
-    coto_frame_add_num(&init->out, COTO_TAG_SKIPPED, c.skipped);
-    coto_frame_end(&init->out, at);
-    init_send(init);
+    send_collected(init, frame->proc, &c);
+    return 0;
+}
+
+/* ---- one name ---- */
+
+static int name_failed(const char *what, const char *path, int saved, struct coto_err *err)
+{
+    coto_err_set(err, saved == ENOENT || saved == ENOTDIR ? COTO_ERR_NOTFOUND : COTO_ERR_INPUT, saved,
+                 "%s: '%s'", what, path);
+    if (saved == ELOOP || saved == EXDEV)
+        return coto_err_remedy(err, "links are not followed: name what it points to");
+    return -1;
+}
+
+static void send_names(struct collect *c, int fd)
+{
+    DIR *dir = fdopendir(fd);
+    const struct dirent *entry;
+    struct stat st;
+
+    while (dir && !c->init->bye && (entry = readdir(dir))) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        if (c->count == c->count_left || fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW)) {
+            c->skipped++;
+            continue;
+        }
+        c->count++;
+        send_name(c->init, entry->d_name, strlen(entry->d_name), &st);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+/* First the thing itself, named ".", then its bytes or its names. */
+int init_get(struct init *init, const struct coto_frame *frame, struct coto_err *err)
+{
+    coto_auto_free char *text = coto_field_text(frame, COTO_TAG_PATH);
+    const char *path = text;
+    uint64_t most = coto_field_num(frame, COTO_TAG_LIMIT_BYTES);
+    struct collect c = {.init = init, .count_left = coto_field_num(frame, COTO_TAG_LIMIT_COUNT)};
+    struct stat st;
+
+    if (!text)
+        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "get: no path");
+    int base = base_of(init, &path);
+    coto_auto_fd fd =
+        coto_path_open_beneath(base, *path ? path : ".", O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+    if (fd < 0 || fstat(fd, &st))
+        return name_failed("read in sandbox", text, errno, err);
+    if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+        return coto_err_set(err, COTO_ERR_INPUT, 0, "read in sandbox: '%s' is neither file nor directory",
+                            text);
+    send_name(init, ".", 1, &st);
+    if (S_ISREG(st.st_mode))
+        send_data(&c, fd, most < (uint64_t)st.st_size ? most : (uint64_t)st.st_size);
+    else
+        send_names(&c, coto_take_fd(&fd));
+    send_collected(init, frame->proc, &c);
+    return 0;
+}
+
+int init_remove(struct init *init, const struct coto_frame *frame, struct coto_err *err)
+{
+    coto_auto_free char *text = coto_field_text(frame, COTO_TAG_PATH);
+    const char *path = text;
+    const struct collect none = {.init = init};
+
+    if (!text || !*text)
+        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "remove: no path");
+    int base = base_of(init, &path);
+    coto_auto_free char *copy = strdup(path);
+    char *slash = copy ? strrchr(copy, '/') : NULL;
+    if (slash)
+        *slash = '\0';
+    coto_auto_fd parent =
+        coto_path_open_beneath(base, slash ? copy : ".", O_RDONLY | O_DIRECTORY, 0);
+    if (parent < 0 || coto_path_remove_tree(parent, slash ? slash + 1 : path))
+        return name_failed("remove in sandbox", text, errno, err);
+    send_collected(init, frame->proc, &none);
     return 0;
 }

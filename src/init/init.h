@@ -93,3 +93,5 @@ int init_put_more(struct init *init, const struct coto_frame *frame, struct coto
 int init_mkdir(struct init *init, const struct coto_frame *frame, struct coto_err *err);
 int init_symlink(struct init *init, const struct coto_frame *frame, struct coto_err *err);
 int init_collect(struct init *init, const struct coto_frame *frame, struct coto_err *err);
+int init_get(struct init *init, const struct coto_frame *frame, struct coto_err *err);
+int init_remove(struct init *init, const struct coto_frame *frame, struct coto_err *err);

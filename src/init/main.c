@@ -263,6 +263,12 @@ static void handle(struct init *init, const struct coto_frame *frame)
     case COTO_FRAME_COLLECT:
         failed = init_collect(init, frame, &err);
         break;
+    case COTO_FRAME_GET:
+        failed = init_get(init, frame, &err);
+        break;
+    case COTO_FRAME_REMOVE:
+        failed = init_remove(init, frame, &err);
+        break;
     case COTO_FRAME_BYE:
         init->bye = true;
         break;

@@ -36,7 +36,7 @@
     X(FILE, 7, "init", "an artifact begins: PATH SIZE MODE")                                       \
     X(FILE_DATA, 8, "init", "bytes of it: DATA")                                                   \
     X(FILE_END, 9, "init", "it is complete")                                                       \
-    X(COLLECTED, 10, "init", "no more artifacts: COUNT SKIPPED")                                   \
+    X(COLLECTED, 10, "init", "no more files; GET and REMOVE are done: COUNT SKIPPED")              \
     X(DONE, 11, "init", "stdin bytes were taken (frame mode): COUNT; room for more")                \
     X(STEP, 12, "init", "a set-up step was done (verbose): TEXT SIZE (microseconds)")               \
     X(PUT, 32, "host", "create a file: PATH MODE DATA [MORE]")                                     \
@@ -51,6 +51,8 @@
     X(SYMLINK, 42, "host", "create a symbolic link: PATH DATA")                                    \
     X(SETUP, 43, "host", "build a native sandbox around yourself (wire/setup.h)")                  \
     X(CLOSE, 44, "host", "nobody reads an output any more (frame mode): COUNT 1 stdout, 2 stderr") \
+    X(GET, 45, "host", "send what is at PATH: a file (LIMIT_BYTES of it), or a directory's names")  \
+    X(REMOVE, 46, "host", "remove PATH and all below it")                                          \
     /* between the service's front and its launcher: see drivers/launcher/talk.h */                          \
     X(CHANNEL, 64, "front", "one more channel, its end is attached")                               \
     X(WARM, 65, "front", "keep sandboxes of this plan ready: L_MIN L_MAX and a plan")              \
