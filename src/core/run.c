@@ -55,6 +55,10 @@ int coto_session_flush(struct coto_session *s)
             return 0;
         if (n < 0) {
             s->send_closed = true; /* what init said last is still to be read */
+            if (errno != EPIPE && errno != ECONNRESET) { /* it lives and would wait for the rest */
+                coto_err_set(&s->err, COTO_ERR_SYSTEM, errno, "write to the sandbox");
+                coto_session_fail(s, &s->err);
+            }
             break;
         }
         memmove(s->out.data, s->out.data + n, s->out.len - (size_t)n);
@@ -260,8 +264,14 @@ static void read_stream(struct coto_session *s)
     struct coto_frame frame;
     int got = 0;
 
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    if (to && n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
+    if (!to || (n < 0 && errno != ECONNRESET)) { /* init lives and would wait for ever */
+        coto_err_set(&s->err, to ? COTO_ERR_SYSTEM : COTO_ERR_LIMIT, to ? errno : ENOMEM,
+                     "read from the sandbox");
+        coto_session_fail(s, &s->err);
+        return;
+    }
     if (n <= 0) {
         s->stream_closed = s->send_closed = true;
         s->finished = s->lost = true;

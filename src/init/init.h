@@ -55,6 +55,7 @@ struct init {
     int labels_fd; /* see init_built */
     bool is_pid1;
     bool is_built;    /* it made the sandbox around itself (--setup) */
+    bool send_failed; /* see init_send */
     bool bye;
     struct init_floor floor;
     uint64_t ignored; /* signals that it may have inherited as ignored */

@@ -23,12 +23,13 @@
 
 int init_send(struct init *init)
 {
-    int failed = init->out.failed ||
+    /* After one frame was lost none may follow: the host would take the rest for all. */
+    int failed = init->send_failed || init->out.failed ||
                  coto_fd_write_all(init->out_fd, init->out.data, init->out.len) < 0;
 
     coto_buf_clear(&init->out);
     if (failed)
-        init->bye = true; /* nobody listens: end */
+        init->send_failed = init->bye = true; /* nobody listens: end */
     return failed ? -1 : 0;
 }
 
@@ -90,7 +91,7 @@ static void feed_stdin(struct init *init, struct init_proc *proc)
 {
     ssize_t n = write(proc->fd[0], proc->in.data, proc->in.len);
 
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    if (n < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOMEM))
         return;
     size_t taken = n < 0 ? proc->in.len : (size_t)n; /* reader gone: swallow */
     memmove(proc->in.data, proc->in.data + taken, proc->in.len - taken);

@@ -328,8 +328,10 @@ int init_root_proc(struct init_root *root, struct coto_err *err)
         return coto_err_remedy(err, "inside a container, start it with an unmasked /proc (docker "
                                     "run --security-opt systempaths=unconfined)");
     }
-    if (make_own_node(root, mask, err) || fchmodat(root->fd, mask, 0, 0))
+    if (make_own_node(root, mask, err))
         return -1;
+    if (fchmodat(root->fd, mask, 0, 0))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "close the mask of /proc");
     for (size_t i = 0; i < sizeof masked / sizeof masked[0] && coto_up("proc_masks"); i++)
         if (coto_mount_bind(mask, masked[i], err) && errno != ENOENT) /* not in every kernel */
             return coto_err_wrap(err, "mask '/%s'", masked[i]);
@@ -416,8 +418,10 @@ int init_root_work(struct init_root *root, struct coto_err *err)
     if (!setup->rootfs.source && (make_dir(root, "var", err) || make_dir(root, "run", err)))
         return -1;
     root->work_fd = new_tmpfs(setup->disk_bytes, setup->inodes, "755", attrs, err);
-    if (root->work_fd < 0 || make_dir(root, at, err) || mkdirat(root->work_fd, "output", 0755))
+    if (root->work_fd < 0 || make_dir(root, at, err))
         return -1;
+    if (mkdirat(root->work_fd, "output", 0755))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '%s/output'", setup->workdir);
     if (coto_mount_attach(root->work_fd, root->fd, at, err))
         return -1;
     return setup->writable_output_only ? show_output_only(root, at, err) : 0;

@@ -416,9 +416,11 @@ static int make_dir(struct coto_cgroup *group, int ctl, const char *parent, stru
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make cgroup %s/%s", parent, group->name);
     group->dir_fd[ctl] = openat(group->parent_fd[ctl], group->name,
                                 O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (group->dir_fd[ctl] < 0)
-        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "open cgroup %s/%s", parent, group->name);
-    return 0;
+    if (group->dir_fd[ctl] >= 0)
+        return 0;
+    coto_err_set(err, COTO_ERR_SYSTEM, errno, "open cgroup %s/%s", parent, group->name);
+    unlinkat(group->parent_fd[ctl], group->name, AT_REMOVEDIR); /* nobody else knows of it yet */
+    return -1;
 }
 
 /* v2 knows no processes beside children with controllers: when the group we may
