@@ -127,8 +127,8 @@ static void call_function(struct coto_http_request *request, void *arg)
         api_reply_error(request, status, &err, "");
         return;
     }
-    if (api_authorize(&call, &err)) {
-        api_reply_error(request, 401, &err, "");
+    if ((status = api_authorize(&call, &err))) {
+        api_reply_error(request, status, &err, "");
         return;
     }
     if (api_key_begin(&call) == 0)
@@ -153,9 +153,9 @@ void coto_api_handle(struct coto_http_request *request, void *arg)
         api_reply_error(request, status, &err, "");
         return;
     }
-    if (api_authorize(&call, &err)) {
+    if ((status = api_authorize(&call, &err))) {
         api->counters.refused++;
-        api_reply_error(request, 401, &err, "");
+        api_reply_error(request, status, &err, "");
         return;
     }
     if (coto_http_has_body(request))
@@ -189,6 +189,7 @@ int coto_api_new(const struct coto_api_config *config, struct coto_loop *loop, i
     api->loop = loop;
     api->control_fd = control_fd;
     pthread_mutex_init(&api->control_lock, NULL);
+    pthread_cond_init(&api->control_changed, NULL);
     json_object_seed(0);
     mallopt(M_ARENA_MAX, 2); /* workers hold little at a time: no heap for each of them */
     coto_openapi_write(&(struct coto_json){.out = &api->openapi});
@@ -209,17 +210,11 @@ void coto_api_free(struct coto_api *api)
     if (!api)
         return;
     api_workers_stop(api);
+    coto_own_close(&api->control_fd);
     for (int i = 0; i < API_BUCKETS; i++)
-        while (api->buckets[i]) {
-            struct api_sandbox *s = api->buckets[i];
-            api_sandbox_remove(api, s);
-            api_record_last(api, s);
-            if (s->box) {
-                coto_own_close(&s->box->stream_fd);
-                free(s->box);
-            }
-            api_sandbox_free(s);
-        }
+        while (api->buckets[i])
+            api_sandbox_drop(api, api->buckets[i], "destroyed");
+    api_forget_revoked(api, INT64_MAX);
     coto_policy_fini(&api->ceiling);
     coto_buf_fini(&api->openapi);
     free(api);

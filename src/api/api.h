@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "auth/keys.h"
 #include "base/json.h"
 #include "base/loop.h"
 #include "core/run.h"
@@ -22,16 +23,18 @@
 
 #include <jansson.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #define COTO_API_BODY (16 * 1024 * 1024)
 #define COTO_API_TENANT 128
-#define COTO_API_TOKEN 65
+#define COTO_API_TOKEN 1024
 
 struct coto_api_config {
     const char *profile;          /* of requests that name none */
-    const char *token;            /* of local services; NULL: none */
+    const char *token;            /* of local services, not over TLS; NULL: none */
+    struct coto_keys *keys;       /* of tokens */
     int owner_uid;                /* may use the unix socket; besides root */
     unsigned workers;             /* executions at once */
     unsigned queue;               /* jobs that wait for a worker */
@@ -86,6 +89,8 @@ struct api_job {
     bool has_result;
     bool cold; /* a fresh interpreter was asked for */
     bool lost;
+    bool must_run;     /* however many wait: it gives something back */
+    unsigned life;     /* of the launcher it ran with */
     bool is_execution; /* to be recorded */
     char started[COTO_TIME_TEXT];
     struct coto_record *record; /* must be durable before the answer */
@@ -140,8 +145,10 @@ struct coto_api {
     struct coto_api_config config;
     struct coto_loop *loop;
     struct coto_http *http;
-    int control_fd; /* to the launcher */
+    int control_fd; /* to the launcher; with the next three, see launcher.c */
     pthread_mutex_t control_lock;
+    pthread_cond_t control_changed;
+    atomic_uint life; /* how many launchers there were before */
     struct api_workers workers;
     struct api_sandbox *buckets[API_BUCKETS];
     unsigned sandbox_count;
@@ -150,12 +157,19 @@ struct coto_api {
     struct coto_buf openapi;
     struct coto_records *records; /* NULL: none are kept */
     struct api_key *keys;         /* of requests that run */
+    struct api_revoked *revoked[API_BUCKETS];
+    unsigned revoked_count;
     bool draining;
 };
 
 int coto_api_new(const struct coto_api_config *config, struct coto_loop *loop, int control_fd,
                  struct coto_api **ret_api, struct coto_err *err);
 void coto_api_free(struct coto_api *api);
+/* Takes over from the records which tokens are revoked. */
+int coto_api_load_revoked(struct coto_api *api, struct coto_err *err);
+/* The launcher has ended and there is a new one; its control channel is taken. What was in the
+ * old one's sandboxes is lost. */
+void coto_api_set_launcher(struct coto_api *api, int control_fd);
 /* The handler for coto_http_new; arg is the API. */
 void coto_api_handle(struct coto_http_request *request, void *arg);
 /* Ends what is idle too long or too old; calls itself again. */
@@ -186,6 +200,17 @@ struct api_job *api_job_new(struct api_call *call);
 void api_job_free(struct api_job *job);
 void api_finish(void *job); /* on the loop */
 
+/* revoke.c */
+bool api_is_revoked(const struct coto_api *api, const char *id);
+void api_forget_revoked(struct coto_api *api, int64_t now_s); /* what has expired */
+
+/* launcher.c */
+/* A worker's channel, opened or opened again when it is not to the launcher of now; *life is
+ * whose it is. */
+int api_channel(struct coto_api *api, int *channel_fd, unsigned *life, struct coto_err *err);
+/* The launcher ended while the job ran: tells the caller so. */
+void api_note_lost(struct api_job *job, int channel_fd);
+
 /* api.c: the call goes to its function */
 void api_call_function(struct api_call *call);
 
@@ -215,6 +240,8 @@ struct api_sandbox *api_sandbox_find(struct coto_api *api, const char *id);
 void api_sandbox_add(struct coto_api *api, struct api_sandbox *sandbox);
 void api_sandbox_remove(struct coto_api *api, struct api_sandbox *sandbox);
 void api_sandbox_free(struct api_sandbox *sandbox);
+/* Forgets one whose box is gone or ends with the launcher. */
+void api_sandbox_drop(struct coto_api *api, struct api_sandbox *sandbox, const char *state);
 unsigned api_sandbox_count(const struct coto_api *api, const char *tenant);
 /* Ends one that is idle; the table's entry is gone at once. */
 void api_sandbox_end(struct coto_api *api, struct api_sandbox *sandbox);
@@ -226,7 +253,7 @@ void api_write_created(const struct coto_api *api, const struct api_sandbox *san
 void api_record_start(struct api_job *job);
 void api_record_end(struct api_job *job);
 void api_record_sandbox(struct api_job *job, const char *state);
-void api_record_last(struct coto_api *api, const struct api_sandbox *sandbox);
+void api_record_last(struct coto_api *api, const struct api_sandbox *sandbox, const char *state);
 void api_submit_reading(struct api_call *call, void (*run)(struct api_job *job, int channel_fd),
                         void (*done)(struct api_job *job));
 void api_record_and_finish(struct api_job *job);
@@ -236,4 +263,5 @@ int api_key_begin(struct api_call *call);
 void api_key_free(struct coto_api *api, struct api_key *key);
 
 /* auth.c */
+/* Fills in the caller; 0, or the status of the refusal. */
 int api_authorize(struct api_call *call, struct coto_err *err);

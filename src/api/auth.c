@@ -1,14 +1,31 @@
-/* Who calls, and may they. */
+/* Who calls, and may they.
+ *
+ *   a service's token (JWT)   the tenant is its subject; `read` and `write` in its scope
+ *   a sandbox's token (JWT)   that sandbox and nothing else
+ *   the local token           tenant "local"; never over TLS, where others can reach us
+ *   no token, unix socket     tenant "uid:N": the owner of the service, or root
+ *
+ * A token that is sent must be good: it never falls back to what the socket would allow. */
 #include "api/api.h"
+
+#include "auth/jwt.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static int refuse(struct coto_err *err)
 {
     /* One text for every reason: a stranger learns nothing from it. */
     coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "no valid token");
-    return coto_err_remedy(err, "send Authorization: Bearer TOKEN");
+    coto_err_remedy(err, "send Authorization: Bearer TOKEN");
+    return 401;
+}
+
+static int forbid(struct coto_err *err, const char *why)
+{
+    coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "%s", why);
+    return 403;
 }
 
 static bool is_same(const char *a, const char *b)
@@ -22,47 +39,79 @@ static bool is_same(const char *a, const char *b)
     return !differ && lb > 0;
 }
 
-static const char *bearer(const struct coto_http_request *request)
-{
-    const char *value = coto_http_header(request, "Authorization");
-
-    return value && strncmp(value, "Bearer ", 7) == 0 ? value + 7 : NULL;
-}
-
 static bool is_owner(const struct coto_api *api, const struct coto_http_peer *peer)
 {
     return peer->uid >= 0 && (peer->uid == 0 || peer->uid == api->config.owner_uid);
 }
 
-/* The token of one sandbox opens that one only; what it may not see does not exist. */
-static int by_sandbox_token(struct api_call *call, const char *token)
+/* What it may not see does not exist for it. */
+static int by_sandbox_token(struct api_call *call, const struct coto_claims *claims,
+                            struct coto_err *err)
 {
-    struct api_sandbox *s = call->id[0] ? api_sandbox_find(call->api, call->id) : NULL;
+    const struct api_sandbox *s = api_sandbox_find(call->api, claims->sandbox);
 
-    if (call->endpoint->access != COTO_ACCESS_SANDBOX || !s || !is_same(token, s->token))
-        return -1;
+    if (!s || strcmp(s->tenant, claims->sub) != 0)
+        return refuse(err);
+    if (call->endpoint->access != COTO_ACCESS_SANDBOX)
+        return forbid(err, "the token of a sandbox is good for that sandbox only");
+    if (strcmp(call->id, s->id) != 0) {
+        coto_err_set(err, COTO_ERR_NOTFOUND, 0, "no such sandbox");
+        return 404;
+    }
     snprintf(call->caller.tenant, sizeof call->caller.tenant, "%s", s->tenant);
     snprintf(call->caller.sandbox, sizeof call->caller.sandbox, "%s", s->id);
     return 0;
 }
 
-int api_authorize(struct api_call *call, struct coto_err *err)
+/* Names of tenants that no token stands for. */
+static bool is_reserved(const char *tenant)
+{
+    return strcmp(tenant, "local") == 0 || strncmp(tenant, "uid:", 4) == 0;
+}
+
+static int by_service_token(struct api_call *call, const struct coto_claims *claims,
+                            struct coto_err *err)
+{
+    bool reads = strcmp(call->endpoint->method, "GET") == 0;
+
+    if (is_reserved(claims->sub))
+        return refuse(err);
+    if (!coto_jwt_allows(claims, reads ? "read" : "write"))
+        return forbid(err, reads ? "the token's scope has no `read`" : "the token's scope has no `write`");
+    snprintf(call->caller.tenant, sizeof call->caller.tenant, "%s", claims->sub);
+    return 0;
+}
+
+static int by_token(struct api_call *call, const char *token, struct coto_err *err)
 {
     const struct coto_api *api = call->api;
-    const struct coto_http_peer *peer = coto_http_peer(call->request);
-    const char *token = bearer(call->request);
+    struct coto_claims claims;
 
-    if (call->endpoint->access == COTO_ACCESS_OPEN)
-        return 0;
-    if (token && by_sandbox_token(call, token) == 0)
-        return 0;
-    if (is_owner(api, peer)) {
-        snprintf(call->caller.tenant, sizeof call->caller.tenant, "uid:%d", peer->uid);
-        return 0;
-    }
-    if (token && api->config.token && is_same(token, api->config.token)) {
+    if (api->config.token && !coto_http_peer(call->request)->is_tls &&
+        is_same(token, api->config.token)) {
         snprintf(call->caller.tenant, sizeof call->caller.tenant, "local");
         return 0;
     }
-    return refuse(err);
+    if (!api->config.keys ||
+        coto_jwt_verify(api->config.keys, token, (int64_t)time(NULL), &claims, NULL) ||
+        api_is_revoked(api, claims.jti))
+        return refuse(err);
+    if (claims.sandbox[0])
+        return by_sandbox_token(call, &claims, err);
+    return by_service_token(call, &claims, err);
+}
+
+int api_authorize(struct api_call *call, struct coto_err *err)
+{
+    const struct coto_http_peer *peer = coto_http_peer(call->request);
+    const char *header = coto_http_header(call->request, "Authorization");
+
+    if (call->endpoint->access == COTO_ACCESS_OPEN)
+        return 0;
+    if (header)
+        return strncmp(header, "Bearer ", 7) == 0 ? by_token(call, header + 7, err) : refuse(err);
+    if (!is_owner(call->api, peer))
+        return refuse(err);
+    snprintf(call->caller.tenant, sizeof call->caller.tenant, "uid:%d", peer->uid);
+    return 0;
 }

@@ -93,14 +93,14 @@ void api_record_sandbox(struct api_job *job, const char *state)
         fill_sandbox(&job->record->u.sandbox, job->sandbox, state);
 }
 
-/* Of one that ends with the service. */
-void api_record_last(struct coto_api *api, const struct api_sandbox *sandbox)
+/* Of one that ends with the service or the launcher. */
+void api_record_last(struct coto_api *api, const struct api_sandbox *sandbox, const char *state)
 {
     struct coto_record *record = api->records ? coto_record_new(COTO_RECORD_SANDBOX) : NULL;
 
     if (!record)
         return;
-    fill_sandbox(&record->u.sandbox, sandbox, "destroyed");
+    fill_sandbox(&record->u.sandbox, sandbox, state);
     coto_records_put(api->records, record);
 }
 

@@ -1,13 +1,14 @@
 /* Sandboxes that callers hold: create, list, show, destroy, and their end by time. */
 #include "api/api.h"
 
+#include "auth/jwt.h"
 #include "base/own.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+#include <time.h>
 
 #define TICK_MS 1000
 
@@ -59,6 +60,17 @@ void api_sandbox_free(struct api_sandbox *sandbox)
     free(sandbox);
 }
 
+void api_sandbox_drop(struct coto_api *api, struct api_sandbox *sandbox, const char *state)
+{
+    api_sandbox_remove(api, sandbox);
+    api_record_last(api, sandbox, state);
+    if (sandbox->box) {
+        coto_own_close(&sandbox->box->stream_fd);
+        free(sandbox->box);
+    }
+    api_sandbox_free(sandbox);
+}
+
 unsigned api_sandbox_count(const struct coto_api *api, const char *tenant)
 {
     unsigned count = 0;
@@ -71,14 +83,17 @@ unsigned api_sandbox_count(const struct coto_api *api, const char *tenant)
 
 /* ---- create ---- */
 
-static int random_token(char to[COTO_API_TOKEN])
+/* The token of this sandbox alone; it lives no longer than the sandbox may. */
+static int mint_token(struct api_job *job, struct api_sandbox *s)
 {
-    unsigned char bytes[32];
+    coto_auto_buf token = {0};
 
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+    if (coto_jwt_mint_sandbox(job->api->config.keys, s->id, s->tenant, (int64_t)time(NULL),
+                              job->api->config.lifetime_ms / 1000 + 1, &token, &job->err))
         return -1;
-    for (size_t i = 0; i < sizeof bytes; i++)
-        snprintf(to + 2 * i, 3, "%02x", bytes[i]);
+    if (token.failed || token.len >= sizeof s->token)
+        return coto_err_set(&job->err, COTO_ERR_INTERNAL, 0, "access token");
+    memcpy(s->token, token.data, token.len + 1);
     return 0;
 }
 
@@ -96,10 +111,8 @@ static void create(struct api_job *job, int channel_fd)
     job->policy = (struct coto_policy){0};
     api_plan_parked(&s->plan);
     s->plan.parked = s->plan.parked && !job->cold;
-    if (random_token(s->token) || coto_plan_new_id(s->id, &job->err)) {
-        coto_err_set(&job->err, COTO_ERR_SYSTEM, errno, "getrandom");
+    if (coto_plan_new_id(s->id, &job->err) || mint_token(job, s))
         return;
-    }
     if (coto_launch_create(channel_fd, &s->plan, job->api->workers.queued, &s->box, &job->err))
         return;
     s->next_proc = 1;
@@ -131,6 +144,13 @@ static void created(struct api_job *job)
         return;
     }
     api_sandbox_add(job->api, s);
+    if (job->life != job->api->life) { /* it ended with the launcher that made it */
+        api_sandbox_drop(job->api, s, "lost");
+        if (!job->err.kind)
+            coto_err_set(&job->err, COTO_ERR_UNAVAILABLE, 0, "the sandbox was lost: its launcher ended");
+        job->status = 503;
+        return;
+    }
     /* Nobody would ever use or end it; with a key the caller comes back for it. */
     if (job->err.kind || (!job->request && !job->key)) {
         api_sandbox_end(job->api, s);
@@ -201,6 +221,7 @@ static void submit_end(struct api_job *job, struct api_sandbox *s)
     job->sandbox = s;
     job->run = end;
     job->done = ended;
+    job->must_run = true;
     api_submit(job);
 }
 
@@ -251,6 +272,7 @@ void coto_api_tick(void *arg)
             }
         }
     }
+    api_forget_revoked(api, (int64_t)time(NULL));
     coto_loop_timer(api->loop, TICK_MS, coto_api_tick, api);
 }
 

@@ -152,6 +152,7 @@ static void serve(struct api_job *job, int channel)
     struct coto_sandbox *box = NULL;
 
     job->run(job, channel);
+    api_note_lost(job, channel);
     if (job->destroy_box) {
         box = job->box;
         job->box = NULL;
@@ -192,13 +193,9 @@ static void *work(void *arg)
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     while ((job = take(&api->workers))) {
-        if (channel < 0) {
-            pthread_mutex_lock(&api->control_lock);
-            channel = coto_launch_channel(api->control_fd, &err);
-            pthread_mutex_unlock(&api->control_lock);
-        }
-        if (channel < 0) {
+        if (api_channel(api, &channel, &job->life, &err)) {
             job->err = err;
+            job->status = 503;
             api_record_and_finish(job);
             continue;
         }
@@ -227,7 +224,7 @@ void api_submit(struct api_job *job)
     bool full;
 
     pthread_mutex_lock(&w->lock);
-    full = w->ending || w->queued >= api->config.queue;
+    full = w->ending || (w->queued >= api->config.queue && !job->must_run);
     if (!full) {
         job->next = NULL;
         *w->last = job;

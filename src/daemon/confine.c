@@ -9,6 +9,7 @@
 #include <grp.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -65,6 +66,7 @@ int coto_confine(unsigned uid, unsigned gid, const char *const *writable,
     *ret_confined = (struct coto_confined){0};
     if (become(uid, gid, err) || drop_capabilities(err))
         return -1;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* here: another uid clears it */
     prctl(PR_SET_DUMPABLE, 0);
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         return coto_err_set(err, COTO_ERR_WALL, errno, "no_new_privs");

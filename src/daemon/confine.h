@@ -11,7 +11,7 @@ struct coto_confined {
     char filter_hash[65];  /* of the seccomp filter */
 };
 
-/* Gives up root for uid and gid (when it is root), every capability, the right to write anywhere
+/* Dies with its parent from now on. Gives up root for uid and gid (when it is root), every capability, the right to write anywhere
  * but below the writable trees (NULL-terminated), and every system call that a sandboxed program
  * may not make. *ret_confined is what the kernel confirms. */
 int coto_confine(unsigned uid, unsigned gid, const char *const *writable,

@@ -1,4 +1,7 @@
-/* coto-launch --control=FD [--max-sandboxes=N]: started by coto-serve, never by hand. */
+/* coto-launch --control=FD [--max-sandboxes=N] [--generation=N] [--life=FD]: started by coto-serve,
+ * never by hand. Boxes of different generations have different numbers, so that the front cannot
+ * take one for another. The descriptor of life is a lock that tells the next service
+ * that we are still here; nobody else gets it. */
 #include "launcher/launcher.h"
 
 #include "base/clock.h"
@@ -94,6 +97,10 @@ int main(int argc, char **argv)
             control = (int)v;
         else if ((v = number_after(argv[i], "--max-sandboxes=")) > 0 && v < LAUNCHER_BOXES / 2)
             l.max_boxes = (unsigned)v;
+        else if ((v = number_after(argv[i], "--generation=")) > 0)
+            l.next_number = ((uint64_t)v << 32) + 1;
+        else if ((v = number_after(argv[i], "--life=")) > 2)
+            fcntl((int)v, F_SETFD, FD_CLOEXEC);
     }
     if (control < 0 || fcntl(control, F_SETFD, FD_CLOEXEC)) {
         fprintf(stderr, "coto-launch: it is started by `coto serve`, not by hand\n");

@@ -5,6 +5,7 @@
  */
 #include "base/fd.h"
 #include "policy/helper.h"
+#include "policy/pairs.h"
 #include "policy/policy.h"
 
 #include <errno.h>
@@ -130,7 +131,8 @@ static int open_file(const char *path, struct coto_err *err)
     return coto_take_fd(&fd);
 }
 
-static int find_helper(const char *path, char *ret_helper, size_t size, struct coto_err *err)
+static int find_helper(const char *what, const char *path, char *ret_helper, size_t size,
+                       struct coto_err *err)
 {
     char places[320];
 
@@ -138,46 +140,57 @@ static int find_helper(const char *path, char *ret_helper, size_t size, struct c
         return 0;
     coto_helper_places(places, sizeof places);
     coto_err_set(err, COTO_ERR_UNAVAILABLE, 0,
-                 "policy file '%s': the program coto-policy, which reads it, is not installed",
-                 path);
+                 "%s '%s': the program coto-policy, which reads it, is not installed", what, path);
     return coto_err_remedy(err, "install it ('make install') in one of: %s", places);
 }
 
-static int read_records(const char *path, struct coto_buf *records, struct coto_err *err)
+int coto_policy_parse_text(const char *what, const char *path, int fd, struct coto_buf *ret_pairs,
+                           struct coto_err *err)
 {
     char helper[4096];
     coto_auto_buf complaint = {0};
     int status = 0;
 
-    if (find_helper(path, helper, sizeof helper, err))
+    if (find_helper(what, path, helper, sizeof helper, err))
         return -1;
-    coto_auto_fd fd = open_file(path, err);
-    if (fd < 0)
-        return -1;
-    if (run_helper(helper, fd, records, &complaint, &status))
-        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "policy file '%s'", path);
+    if (run_helper(helper, fd, ret_pairs, &complaint, &status))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "%s '%s'", what, path);
     if (status == 0)
         return 0;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 1 && complaint.len > 0) {
         complaint.data[strcspn(complaint.data, "\n")] = '\0';
-        coto_err_set(err, COTO_ERR_POLICY, 0, "%s: %.300s", path, complaint.data);
-        return coto_err_remedy(err, "docs/OPTIONS.md shows what a policy file looks like");
+        return coto_err_set(err, COTO_ERR_POLICY, 0, "%s: %.300s", path, complaint.data);
     }
-    return coto_err_set(err, COTO_ERR_INTERNAL, 0, "policy file '%s': coto-policy ended with %s %d",
+    return coto_err_set(err, COTO_ERR_INTERNAL, 0, "%s '%s': coto-policy ended with %s %d", what,
                         path, WIFSIGNALED(status) ? "signal" : "status",
                         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
-/* Moves *pos past one "key\0value\0"; false at the end. An unfinished record
- * cannot be: the buffer itself ends with a NUL behind its length. */
-static bool next_record(const struct coto_buf *records, size_t *pos, const char **ret_key,
-                        const char **ret_value)
+static int read_records(const char *path, struct coto_buf *records, struct coto_err *err)
 {
-    if (*pos >= records->len)
+    char helper[4096]; /* without it the file is not even opened */
+
+    if (find_helper("policy file", path, helper, sizeof helper, err))
+        return -1;
+    coto_auto_fd fd = open_file(path, err);
+    if (fd < 0)
+        return -1;
+    if (coto_policy_parse_text("policy file", path, fd, records, err) == 0)
+        return 0;
+    if (err->kind == COTO_ERR_POLICY)
+        coto_err_remedy(err, "docs/OPTIONS.md shows what a policy file looks like");
+    return -1;
+}
+
+/* An unfinished pair cannot be: the buffer itself ends with a NUL behind its length. */
+bool coto_policy_next_pair(const struct coto_buf *pairs, size_t *pos, const char **ret_key,
+                           const char **ret_value)
+{
+    if (*pos >= pairs->len)
         return false;
-    *ret_key = records->data + *pos;
+    *ret_key = pairs->data + *pos;
     *pos += strlen(*ret_key) + 1;
-    *ret_value = *pos < records->len ? records->data + *pos : "";
+    *ret_value = *pos < pairs->len ? pairs->data + *pos : "";
     *pos += strlen(*ret_value) + 1;
     return true;
 }
@@ -192,7 +205,7 @@ static int apply_own_profile(struct coto_policy *policy, const struct coto_buf *
 {
     const char *key, *value;
 
-    for (size_t pos = 0; next_record(records, &pos, &key, &value);) {
+    for (size_t pos = 0; coto_policy_next_pair(records, &pos, &key, &value);) {
         if (!is_profile_key(key))
             continue;
         if (coto_policy_set(policy, COTO_OPT_PROFILE, value, COTO_SOURCE_FILE, origin, err))
@@ -210,7 +223,7 @@ static int refuse_lists_for_scalars(const struct coto_buf *records, const char *
     const char *last = "";
     const char *key, *value;
 
-    for (size_t pos = 0; next_record(records, &pos, &key, &value); last = key) {
+    for (size_t pos = 0; coto_policy_next_pair(records, &pos, &key, &value); last = key) {
         int opt = coto_opt_find(key, strlen(key));
         if (opt < 0 || strcmp(key, last) != 0 || coto_options[opt].type == COTO_TYPE_LIST ||
             coto_options[opt].type == COTO_TYPE_MAP)
@@ -238,7 +251,7 @@ int coto_policy_apply_file(struct coto_policy *policy, const char *path, struct 
     if (refuse_lists_for_scalars(&records, origin, err) ||
         apply_own_profile(policy, &records, origin, err))
         return -1;
-    for (size_t pos = 0; next_record(&records, &pos, &key, &value);)
+    for (size_t pos = 0; coto_policy_next_pair(&records, &pos, &key, &value);)
         if (!is_profile_key(key) &&
             coto_policy_set_key(policy, key, value, COTO_SOURCE_FILE, origin, err))
             return -1;

@@ -150,6 +150,8 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(sandboxes), "sandboxes", LIST, sandbox, MUST, 0, 0, "", "in no order")
     F(IN(destroyed), "destroyed", BOOL, none, MUST, 0, 0, "", "nothing of it is left")
     F(IN(destroyed), "ending", BOOL, none, PLAIN, 0, 0, "", "an execution is being ended first")
+    F(IN(revoke), "token", TEXT, none, MUST, 1, 8192, "", "a good token of this tenant, with a jti")
+    F(IN(revoked), "revoked", BOOL, none, MUST, 0, 0, "", "always true")
     F(IN(stored) | IN(removed) | IN(directory), "path", TEXT, none, MUST, 0, 0, "",
       "as it was given")
     F(IN(stored), "bytes", INT, none, MUST, 0, 0, "", "size of the file as it is now")

@@ -14,6 +14,7 @@
     X(create, "What the new sandbox is to be.")                                                    \
     X(execute, "Code to run in a sandbox.")                                                        \
     X(file, "A file for the workspace.")                                                           \
+    X(revoke, "A token that is to be good no longer.")                                             \
     X(result, "How a program ended, what it wrote, and which walls were up around it.")            \
     X(execution, "How an execution in a sandbox ended, and what it wrote.")                        \
     X(metrics_of, "What an execution used.")                                                       \
@@ -28,6 +29,7 @@
     X(sandbox, "A sandbox.")                                                                       \
     X(sandboxes, "The caller's sandboxes.")                                                        \
     X(destroyed, "The end of a sandbox.")                                                          \
+    X(revoked, "The end of a token.")                                                              \
     X(stored, "A file that was written.")                                                          \
     X(unpacked, "An archive that was unpacked.")                                                   \
     X(removed, "A file or directory that is gone.")                                                \
@@ -50,7 +52,7 @@ enum coto_body {
         COTO_BODY_COUNT
 };
 #define COTO_BODY_FIRST COTO_BODY_run
-#define COTO_BODY_LAST_REQUEST COTO_BODY_file
+#define COTO_BODY_LAST_REQUEST COTO_BODY_revoke
 
 enum coto_kind {
     COTO_KIND_TEXT,   /* max: bytes */

@@ -38,6 +38,8 @@ enum coto_how { COTO_HOW_PLAIN, COTO_HOW_LIVE, COTO_HOW_UPLOAD };
       "records of the caller's executions, newest first") \
     X(execution, "GET", "/api/v1/executions/{id}", SERVICE, PLAIN, none, record, 200, \
       "the record of one execution") \
+    X(revoke, "POST", "/api/v1/token/revoke", SERVICE, PLAIN, revoke, revoked, 200, \
+      "a token of this tenant is good no longer") \
     X(capabilities, "GET", "/api/v1/capabilities", SERVICE, PLAIN, none, capabilities, 200, \
       "what this host can enforce") \
     X(openapi, "GET", "/openapi.json", OPEN, PLAIN, none, json, 200, \

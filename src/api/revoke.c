@@ -1,0 +1,146 @@
+/* Tokens that are good no longer: kept in memory by their jti, and in the records until they
+ * would have expired anyway. */
+#include "api/api.h"
+
+#include "auth/jwt.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define REVOKED_MAX 100000
+
+struct api_revoked {
+    char id[COTO_RECORD_NAME];
+    int64_t expires;
+    struct api_revoked *next;
+};
+
+static struct api_revoked **bucket(const struct coto_api *api, const char *id)
+{
+    unsigned hash = 5381;
+
+    for (; *id; id++)
+        hash = hash * 33 + (unsigned char)*id;
+    return (struct api_revoked **)&api->revoked[hash % API_BUCKETS];
+}
+
+bool api_is_revoked(const struct coto_api *api, const char *id)
+{
+    if (api->revoked_count == 0 || !*id)
+        return false;
+    for (const struct api_revoked *r = *bucket(api, id); r; r = r->next)
+        if (strcmp(r->id, id) == 0)
+            return true;
+    return false;
+}
+
+static int add(struct coto_api *api, const struct coto_revoked *revoked)
+{
+    struct api_revoked **at = bucket(api, revoked->id);
+    struct api_revoked *r;
+
+    if (api_is_revoked(api, revoked->id))
+        return 0;
+    r = api->revoked_count < REVOKED_MAX ? calloc(1, sizeof *r) : NULL;
+    if (!r)
+        return -1;
+    snprintf(r->id, sizeof r->id, "%s", revoked->id);
+    r->expires = revoked->expires;
+    r->next = *at;
+    *at = r;
+    api->revoked_count++;
+    return 0;
+}
+
+void api_forget_revoked(struct coto_api *api, int64_t now_s)
+{
+    for (int i = 0; api->revoked_count && i < API_BUCKETS; i++)
+        for (struct api_revoked **at = &api->revoked[i]; *at;) {
+            struct api_revoked *r = *at;
+            if (r->expires >= now_s - 60) { /* clocks may differ by that much */
+                at = &r->next;
+                continue;
+            }
+            *at = r->next;
+            free(r);
+            api->revoked_count--;
+        }
+}
+
+static void take(void *arg, const struct coto_revoked *revoked)
+{
+    add(arg, revoked);
+}
+
+int coto_api_load_revoked(struct coto_api *api, struct coto_err *err)
+{
+    return api->records ? coto_records_each_revoked(api->records, take, api, err) : 0;
+}
+
+/* ---- POST /api/v1/token/revoke ---- */
+
+/* The record is written by its own thread. */
+static void answer(struct api_job *job, int channel_fd)
+{
+    (void)channel_fd;
+    coto_buf_adds(&job->reply, "{\"revoked\":true}\n");
+}
+
+static void nothing(struct api_job *job)
+{
+    (void)job;
+}
+
+static int refuse(struct api_job *job, const char *why)
+{
+    snprintf(job->field, sizeof job->field, "token");
+    job->status = 400;
+    return coto_err_set(&job->err, COTO_ERR_USAGE, 0, "token: %s", why);
+}
+
+/* Only a good token of the caller's own: strangers cannot fill the table. */
+static int look_at(struct api_job *job, struct coto_revoked *ret_revoked)
+{
+    const char *token = json_string_value(json_object_get(job->body, "token"));
+    struct coto_claims claims;
+
+    if (!token || !job->api->config.keys ||
+        coto_jwt_verify(job->api->config.keys, token, (int64_t)time(NULL), &claims, NULL) ||
+        strcmp(claims.sub, job->caller.tenant) != 0)
+        return refuse(job, "is not a good token of this tenant");
+    if (!claims.jti[0])
+        return refuse(job, "has no jti, so nothing tells it from others");
+    *ret_revoked = (struct coto_revoked){.expires = claims.exp};
+    snprintf(ret_revoked->id, sizeof ret_revoked->id, "%s", claims.jti);
+    snprintf(ret_revoked->tenant, sizeof ret_revoked->tenant, "%s", claims.sub);
+    return 0;
+}
+
+void coto_api_revoke(struct api_call *call)
+{
+    struct api_job *job = api_job_new(call);
+    struct coto_revoked row;
+
+    if (!job)
+        return;
+    if (look_at(job, &row) == 0 && add(call->api, &row))
+        coto_err_set(&job->err, COTO_ERR_LIMIT, 0, "no room for another revoked token");
+    if (!job->err.kind && call->api->records) {
+        job->record = coto_record_new(COTO_RECORD_REVOKED);
+        if (job->record)
+            job->record->u.revoked = row;
+        else
+            coto_err_set(&job->err, COTO_ERR_LIMIT, ENOMEM, "record it");
+    }
+    if (job->err.kind) {
+        api_reply_job(job);
+        api_job_free(job);
+        return;
+    }
+    job->run = answer;
+    job->done = nothing;
+    api_submit(job);
+}

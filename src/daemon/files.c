@@ -1,0 +1,139 @@
+#include "daemon/files.h"
+
+#include "auth/keys.h"
+#include "base/fd.h"
+#include "http/tls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FILE_MAX ((size_t)4 << 20)
+
+static const enum coto_setting settings_of[COTO_FILE_JWT] = {
+    COTO_SET_TLS_CERTIFICATE, COTO_SET_TLS_KEY, COTO_SET_CLIENT_CA, COTO_SET_CLIENT_CRL};
+
+static const char *or_null(const char *text)
+{
+    return *text ? text : NULL;
+}
+
+/* ---- the files as they are ---- */
+
+static int check_private(const char *path, struct coto_err *err)
+{
+    struct stat st;
+
+    if (stat(path, &st))
+        return coto_err_set(err, COTO_ERR_INPUT, errno, "tls-key '%s'", path);
+    if (!(st.st_mode & S_IRWXO))
+        return 0;
+    coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "tls-key '%s': open to everybody", path);
+    return coto_err_remedy(err, "chmod 600 it; who could read it may have copied it");
+}
+
+static int check(const struct coto_settings *s, struct coto_err *err)
+{
+    const struct coto_tls_config tls = {coto_settings_text(s, COTO_SET_TLS_CERTIFICATE),
+                                        coto_settings_text(s, COTO_SET_TLS_KEY),
+                                        or_null(coto_settings_text(s, COTO_SET_CLIENT_CA)),
+                                        or_null(coto_settings_text(s, COTO_SET_CLIENT_CRL))};
+    const struct coto_keys_config keys = {
+        .files = (const char *const *)s->text[COTO_SET_JWT_KEY].items};
+    struct coto_tls *try_tls = NULL;
+    struct coto_keys *try_keys = NULL;
+    int failed = 0;
+
+    if (*tls.certificate || *tls.key)
+        failed = check_private(tls.key, err) || coto_tls_new(&tls, &try_tls, err);
+    if (!failed)
+        failed = coto_keys_new(&keys, &try_keys, err);
+    coto_tls_free(try_tls);
+    coto_keys_free(try_keys);
+    return failed;
+}
+
+/* ---- copies ---- */
+
+static int copy(const char *path, unsigned uid, struct coto_err *err)
+{
+    coto_auto_buf text = {0};
+    coto_auto_fd from = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    coto_auto_fd to = memfd_create("coto-key", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (from < 0 || to < 0 || coto_fd_read_all(from, FILE_MAX, &text) ||
+        coto_fd_write_all(to, coto_buf_str(&text), text.len) || fchmod(to, 0400) ||
+        (getuid() == 0 && fchown(to, uid, (gid_t)-1)) ||
+        fcntl(to, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE))
+        coto_err_set(err, COTO_ERR_INPUT, errno, "'%s'", path);
+    else
+        err->kind = 0;
+    if (text.data)
+        explicit_bzero(text.data, text.len);
+    return err->kind ? -1 : coto_take_fd(&to);
+}
+
+int coto_files_read(const struct coto_settings *settings, unsigned uid, struct coto_files *ret_files,
+                    struct coto_err *err)
+{
+    const struct coto_strv *jwt = &settings->text[COTO_SET_JWT_KEY];
+    struct coto_files files = {.count = COTO_FILE_JWT + (int)jwt->count};
+
+    if (jwt->count > COTO_FILES_JWT)
+        return coto_err_set(err, COTO_ERR_USAGE, 0, "jwt-key: more than %d files", COTO_FILES_JWT);
+    if (check(settings, err))
+        return -1;
+    for (int i = 0; i < files.count; i++) {
+        const char *path = i < COTO_FILE_JWT ? coto_settings_text(settings, settings_of[i])
+                                             : jwt->items[i - COTO_FILE_JWT];
+        files.fds[i] = *path ? copy(path, uid, err) : -1;
+        if (*path && files.fds[i] < 0) {
+            files.count = i;
+            coto_files_close(&files);
+            return -1;
+        }
+    }
+    *ret_files = files;
+    return 0;
+}
+
+void coto_files_close(struct coto_files *files)
+{
+    for (int i = 0; i < files->count; i++)
+        coto_own_close(&files->fds[i]);
+    files->count = 0;
+}
+
+int coto_files_list(const struct coto_files *files, int *ret_fds)
+{
+    int count = 0;
+
+    for (int i = 0; i < files->count; i++)
+        if (files->fds[i] >= 0)
+            ret_fds[count++] = files->fds[i];
+    return count;
+}
+
+int coto_files_replace(struct coto_files *files, const int *new_fds, int count)
+{
+    int slots[COTO_FILE_JWT + COTO_FILES_JWT];
+    int failed = coto_files_list(files, slots) == count ? 0 : -1;
+
+    for (int i = 0; i < count; i++) {
+        if (!failed && dup3(new_fds[i], slots[i], O_CLOEXEC) < 0)
+            failed = -1;
+        close(new_fds[i]);
+    }
+    return failed;
+}
+
+void coto_files_path(const struct coto_files *files, int file, char ret_path[COTO_FILES_PATH])
+{
+    ret_path[0] = '\0';
+    if (file < files->count && files->fds[file] >= 0)
+        snprintf(ret_path, COTO_FILES_PATH, "/proc/self/fd/%d", files->fds[file]);
+}

@@ -1,0 +1,29 @@
+/* Keys and certificates for a front that may not read their files: the keeper copies each
+ * into sealed memory, and the front opens that as /proc/self/fd/N. A slot keeps its
+ * number, so that reading again after a change needs nothing but new content in it. */
+#pragma once
+
+#include "base/err.h"
+#include "daemon/settings.h"
+
+#define COTO_FILES_JWT 32
+#define COTO_FILES_PATH 32
+
+enum coto_file { COTO_FILE_CERTIFICATE, COTO_FILE_KEY, COTO_FILE_CA, COTO_FILE_CRL, COTO_FILE_JWT };
+
+struct coto_files {
+    int fds[COTO_FILE_JWT + COTO_FILES_JWT]; /* -1: not set */
+    int count;
+};
+
+/* Checks the files as they are (they load, and secrets are not open to others) and copies
+ * them for uid. */
+int coto_files_read(const struct coto_settings *settings, unsigned uid, struct coto_files *ret_files,
+                    struct coto_err *err);
+void coto_files_close(struct coto_files *files);
+/* The descriptors that are set, in order; how many. */
+int coto_files_list(const struct coto_files *files, int *ret_fds);
+/* Puts new content into the slots, given in that order; closes new_fds. 0 or -1. */
+int coto_files_replace(struct coto_files *files, const int *new_fds, int count);
+/* The path to open, "" when not set. */
+void coto_files_path(const struct coto_files *files, int file, char ret_path[COTO_FILES_PATH]);

@@ -1,0 +1,326 @@
+/* Theory of operation: see keeper.c for the processes, api/api.h for the threads.
+ *
+ * The order matters. As the keeper's fork it still has the keeper's rights: it does nothing
+ * with them but hand over what it was given (sockets, channels, sealed copies of keys).
+ * Then it confines itself, and only then reads keys, records and requests. */
+#include "daemon/front.h"
+
+#include "api/api.h"
+#include "auth/keys.h"
+#include "base/fd.h"
+#include "daemon/confine.h"
+#include "daemon/keeper.h"
+#include "daemon/state.h"
+#include "daemon/talk.h"
+#include "http/tls.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct front {
+    const struct coto_front_ask *ask;
+    struct coto_settings *settings;
+    struct coto_loop *loop;
+    struct coto_http *http;
+    struct coto_api *api;
+    struct coto_tls *tls;
+    struct coto_keys *keys;
+    struct coto_records *records;
+    int signal_fd;
+    char state[4096];
+    int claim_fd; /* of the state directory */
+    struct coto_confined confined;
+};
+
+/* ---- the pool ---- */
+
+static int make_pool_plan(const struct coto_settings *s, struct coto_policy *policy,
+                          struct coto_plan *ret_plan, struct coto_err *err)
+{
+    const struct coto_source_code nothing = {.text = "", .text_len = 0};
+
+    if (coto_policy_init(policy, err) ||
+        coto_policy_apply_profile(policy, coto_settings_text(s, COTO_SET_PROFILE), err) ||
+        coto_policy_set(policy, COTO_OPT_LANG, "python", COTO_SOURCE_PROFILE, "pool", err) ||
+        coto_plan_make(policy, &nothing, ret_plan, err))
+        return -1;
+    api_plan_parked(ret_plan);
+    return 0;
+}
+
+static int warm(const struct front *f, int control_fd, struct coto_err *err)
+{
+    struct coto_policy policy;
+    struct coto_plan plan = {.rootfs = {.fd = -1}};
+    int failed = make_pool_plan(f->settings, &policy, &plan, err) ||
+                 coto_launch_warm(control_fd, &plan, (unsigned)f->settings->num[COTO_SET_POOL_MIN],
+                                  (unsigned)f->settings->num[COTO_SET_POOL_MAX], err);
+
+    coto_plan_fini(&plan);
+    coto_policy_fini(&policy);
+    return failed ? -1 : 0;
+}
+
+/* ---- what the keeper says ---- */
+
+static void complain(struct coto_err *err, const char *what)
+{
+    coto_err_wrap(err, "%s", what);
+    coto_keeper_fail(err);
+}
+
+/* Warmed before workers can reach it: the control channel is nobody's yet. */
+static void take_launcher(struct front *f, int control_fd)
+{
+    struct coto_err err = {0};
+
+    if (warm(f, control_fd, &err))
+        complain(&err, "warm the pool");
+    coto_api_set_launcher(f->api, control_fd);
+}
+
+static void take_numbers(struct front *f, const struct coto_message *message)
+{
+    struct coto_api_config *c = &f->api->config;
+    struct coto_err err = {0};
+    const int64_t *num = f->settings->num;
+
+    if (message->len != sizeof f->settings->num)
+        return;
+    memcpy(f->settings->num, message->data, message->len);
+    c->queue = (unsigned)num[COTO_SET_QUEUE];
+    c->lifetime_ms = num[COTO_SET_LIFETIME];
+    c->idle_ms = num[COTO_SET_IDLE];
+    c->sandboxes_per_tenant = (unsigned)num[COTO_SET_TENANT_SANDBOXES];
+    pthread_mutex_lock(&f->api->control_lock);
+    if (warm(f, f->api->control_fd, &err))
+        complain(&err, "reload the pool");
+    pthread_mutex_unlock(&f->api->control_lock);
+}
+
+/* Connections made with a certificate that may be revoked now have to show it again. */
+static void take_files(struct front *f, const struct coto_message *message)
+{
+    struct coto_err err = {0};
+
+    if (coto_files_replace(f->ask->files, message->fds, message->fd_count)) {
+        coto_err_set(&err, COTO_ERR_INTERNAL, 0, "other files than before");
+        complain(&err, "reload keys");
+        return;
+    }
+    if (coto_keys_reload(f->keys, &err))
+        complain(&err, "reload keys");
+    if (f->tls && coto_tls_reload(f->tls, &err))
+        complain(&err, "reload certificates");
+    coto_http_recycle(f->http);
+}
+
+static void on_keeper(void *arg, uint32_t events)
+{
+    struct front *f = arg;
+    struct coto_message message;
+
+    (void)events;
+    if (coto_talk_receive(f->ask->keeper_fd, &message) <= 0)
+        _exit(70); /* without a keeper there is no service */
+    if (message.what == COTO_TALK_LAUNCHER && message.fd_count == 1)
+        take_launcher(f, message.fds[0]);
+    else if (message.what == COTO_TALK_FILES)
+        take_files(f, &message);
+    else if (message.what == COTO_TALK_NUMBERS)
+        take_numbers(f, &message);
+}
+
+/* ---- the end ---- */
+
+static void stop(void *arg)
+{
+    struct front *f = arg;
+
+    coto_loop_stop(f->loop);
+}
+
+static void on_signal(void *arg, uint32_t events)
+{
+    struct front *f = arg;
+    struct signalfd_siginfo info;
+
+    (void)events;
+    if (read(f->signal_fd, &info, sizeof info) != (ssize_t)sizeof info || f->api->draining)
+        return;
+    f->api->draining = true;
+    fprintf(stderr, "coto serve: ending; running executions are waited for\n");
+    coto_loop_timer(f->loop, f->settings->num[COTO_SET_DRAIN], stop, f);
+    coto_http_drain(f->http, stop, f);
+}
+
+/* Whoever still waits is cut off, their jobs end, and what these have to say is recorded. */
+static void finish(struct front *f)
+{
+    struct coto_err err = {0};
+
+    coto_http_free(f->http);
+    if (f->api) {
+        api_workers_stop(f->api);
+        coto_loop_post(f->loop, stop, f);
+        coto_loop_run(f->loop, &err);
+    }
+    coto_api_free(f->api);
+    coto_records_close(f->records);
+}
+
+/* ---- the beginning ---- */
+
+static int watch(struct front *f, struct coto_err *err)
+{
+    sigset_t set;
+
+    /* Ctrl-C is for the keeper, which then tells us. */
+    signal(SIGINT, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a full disk is an error, not the end */
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_SETMASK, &set, NULL);
+    f->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (f->signal_fd < 0 || coto_loop_add(f->loop, f->signal_fd, EPOLLIN, on_signal, f) ||
+        coto_loop_add(f->loop, f->ask->keeper_fd, EPOLLIN, on_keeper, f))
+        return coto_err_set(err, COTO_ERR_LIMIT, errno, "watch signals");
+    return 0;
+}
+
+static int make_api(struct front *f, struct coto_err *err)
+{
+    const int64_t *num = f->settings->num;
+    const struct coto_api_config config = {
+        .profile = coto_settings_text(f->settings, COTO_SET_PROFILE),
+        .token = f->ask->place->token,
+        .keys = f->keys,
+        .owner_uid = (int)f->ask->owner_uid,
+        .workers = (unsigned)num[COTO_SET_WORKERS],
+        .queue = (unsigned)num[COTO_SET_QUEUE],
+        .pool_min = (unsigned)num[COTO_SET_POOL_MIN],
+        .pool_max = (unsigned)num[COTO_SET_POOL_MAX],
+        .lifetime_ms = num[COTO_SET_LIFETIME],
+        .idle_ms = num[COTO_SET_IDLE],
+        .sandboxes_per_tenant = (unsigned)num[COTO_SET_TENANT_SANDBOXES]};
+
+    return coto_api_new(&config, f->loop, f->ask->control_fd, &f->api, err);
+}
+
+static int confine(struct front *f, struct coto_err *err)
+{
+    const char *const writable[] = {f->state, NULL};
+
+    if (coto_confine(f->ask->uid, f->ask->gid, writable, &f->confined, err)) {
+        if (err->sys_errno == EACCES)
+            coto_err_remedy(err, "uid %u must be able to reach '%s'", f->ask->uid, f->state);
+        return coto_err_wrap(err, "confine the front");
+    }
+    if (getppid() != f->ask->keeper) /* it died before the kernel was told to care */
+        _exit(70);
+    return 0;
+}
+
+static int open_keys(struct front *f, struct coto_err *err)
+{
+    static char paths[COTO_FILES_JWT][COTO_FILES_PATH];
+    const char *files[COTO_FILES_JWT + 1] = {0};
+    char tls[COTO_FILE_JWT][COTO_FILES_PATH];
+    const char *iss = coto_settings_text(f->settings, COTO_SET_JWT_ISSUER);
+
+    for (int i = COTO_FILE_JWT; i < f->ask->files->count; i++) {
+        coto_files_path(f->ask->files, i, paths[i - COTO_FILE_JWT]);
+        files[i - COTO_FILE_JWT] = paths[i - COTO_FILE_JWT];
+    }
+    const struct coto_keys_config keys = {
+        .files = files,
+        .aud = coto_settings_text(f->settings, COTO_SET_JWT_AUDIENCE),
+        .iss = *iss ? iss : NULL,
+        .skew_s = -1};
+    if (coto_keys_new(&keys, &f->keys, err))
+        return -1;
+    for (int i = 0; i < COTO_FILE_JWT; i++)
+        coto_files_path(f->ask->files, i, tls[i]);
+    const struct coto_tls_config config = {tls[COTO_FILE_CERTIFICATE], tls[COTO_FILE_KEY],
+                                           tls[COTO_FILE_CA],
+                                           tls[COTO_FILE_CRL][0] ? tls[COTO_FILE_CRL] : NULL};
+    return config.certificate[0] && config.client_ca[0] ? coto_tls_new(&config, &f->tls, err) : 0;
+}
+
+static int open_records(struct front *f, struct coto_err *err)
+{
+    const struct coto_records_config config = {
+        .dir = f->state,
+        .claim_fd = coto_take_fd(&f->claim_fd),
+        .loop = f->loop,
+        .durable = (enum coto_durable)f->settings->num[COTO_SET_DURABILITY],
+        .keep_days = (unsigned)f->settings->num[COTO_SET_KEEP_DAYS]};
+    struct coto_records_stats stats;
+
+    umask(077);
+    if (coto_records_open(&config, &f->records, err))
+        return -1;
+    f->api->records = f->records;
+    coto_records_get_stats(f->records, &stats);
+    if (stats.interrupted)
+        fprintf(stderr, "coto serve: %u executions of an earlier service were interrupted\n",
+                stats.interrupted);
+    return coto_api_load_revoked(f->api, err);
+}
+
+/* What others can reach is never served without TLS. */
+static int listen_all(struct front *f, struct coto_err *err)
+{
+    for (int i = 0; i < f->ask->place->socket_count; i++) {
+        const struct coto_place_socket *s = &f->ask->place->sockets[i];
+        if (s->is_tls && !f->tls)
+            return coto_err_set(err, COTO_ERR_INTERNAL, 0, "'%s' needs TLS", s->where);
+        if (coto_http_listen_fd(f->http, s->fd, s->is_tls ? f->tls : NULL, err))
+            return -1;
+    }
+    return 0;
+}
+
+static int serve(struct front *f, struct coto_err *err)
+{
+    const char *asked = coto_settings_text(f->settings, COTO_SET_STATE_DIR);
+    const struct coto_message ready = {.what = COTO_TALK_READY};
+
+    if (coto_state_dir(*asked ? asked : NULL, f->state, sizeof f->state, err) ||
+        coto_records_claim(f->state, f->ask->uid, f->ask->gid, &f->claim_fd, err) ||
+        confine(f, err) || coto_loop_new(&f->loop, err) || watch(f, err) || open_keys(f, err) ||
+        warm(f, f->ask->control_fd, err) || make_api(f, err) || open_records(f, err))
+        return -1;
+    const struct coto_http_config http = {
+        .loop = f->loop,
+        .handler = coto_api_handle,
+        .arg = f->api,
+        .limits = {.connections = (unsigned)f->settings->num[COTO_SET_CONNECTIONS],
+                   .connections_per_peer = (unsigned)f->settings->num[COTO_SET_PEER_CONNECTIONS]}};
+    if (coto_http_new(&http, &f->http, err) || listen_all(f, err))
+        return -1;
+    coto_talk_send(f->ask->keeper_fd, &ready);
+    return coto_loop_run(f->loop, err);
+}
+
+int coto_front_run(const struct coto_front_ask *ask)
+{
+    static struct front f = {.signal_fd = -1, .claim_fd = -1};
+    struct coto_err err = {0};
+
+    f.ask = ask;
+    f.settings = ask->settings;
+    prctl(PR_SET_NAME, "coto-front");
+    int failed = serve(&f, &err);
+    finish(&f);
+    return failed ? coto_keeper_fail(&err) : 0;
+}

@@ -1,0 +1,491 @@
+/* The keeper: parent of the service's two halves.
+ *
+ * Theory of operation.
+ *   keeper    as started; holds lock, listening sockets (it never accepts), copies of key files;
+ *             reads no byte of the network and none of a sandbox
+ *   front     its fork, then another user behind seccomp and Landlock; HTTP, TLS, JSON, tokens
+ *   launcher  coto-launch; as privileged as the keeper; makes sandboxes
+ * Front and launcher share a control channel; the keeper keeps no end of it. So when the
+ * front ends, the launcher sees that channel close, ends every sandbox and itself, and the keeper
+ * starts both again. When the launcher ends, its sandboxes die with it (parent-death signals;
+ * whatever was not reached by them is our child now, because we are a subreaper, and is
+ * killed here), the front answers what ran in them with an error, and gets the channel of a
+ * new launcher. When the keeper is killed the kernel kills the front, and that ends the
+ * launcher. The next life waits for the last one's lock, which all three hold.
+ */
+#include "daemon/keeper.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "daemon/front.h"
+#include "daemon/notify.h"
+#include "daemon/talk.h"
+#include "policy/helper.h"
+#include "policy/policy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NOBODY 65534
+#define GRACE_US 7000000      /* beyond `drain`: what has not ended then is killed */
+#define LAUNCHER_END_US 4000000
+#define CRASHES_MAX 20        /* in CRASH_WINDOW_US; then it is no accident */
+#define CRASH_WINDOW_US 60000000
+#define RETRY_MAX_US 2000000
+
+struct keeper {
+    struct coto_settings *settings;
+    struct coto_place place;
+    struct coto_files files;
+    unsigned uid, gid; /* of the front */
+    int signal_fd, talk_fd;
+    pid_t front, launcher; /* 0: does not run */
+    unsigned launchers;    /* started so far */
+    bool was_ready, stopping;
+    int status;
+    int64_t kill_us;  /* when what still ends is killed; 0: not */
+    int64_t retry_us; /* nothing is started before */
+    unsigned crashes;
+    int64_t crashes_since_us;
+};
+
+int coto_keeper_fail(const struct coto_err *err)
+{
+    fprintf(stderr, "coto serve: %s\n", err->text);
+    if (err->remedy[0])
+        fprintf(stderr, "  remedy: %s\n", err->remedy);
+    return coto_err_info(err->kind)->exit_code;
+}
+
+static void say(const char *what, const char *rest)
+{
+    fprintf(stderr, "coto serve: %s%s\n", what, rest);
+}
+
+/* ---- starting ---- */
+
+static void exec_launcher(const struct keeper *k, const char *path, int control)
+{
+    char texts[4][40];
+    char *argv[] = {"coto-launch", texts[0], texts[1], texts[2], texts[3], NULL};
+    char *envp[] = {NULL};
+    sigset_t none;
+
+    snprintf(texts[0], sizeof texts[0], "--control=%d", control);
+    snprintf(texts[1], sizeof texts[1], "--life=%d", k->place.life_lock);
+    snprintf(texts[2], sizeof texts[2], "--generation=%u", k->launchers);
+    snprintf(texts[3], sizeof texts[3], "--max-sandboxes=%d",
+             (int)k->settings->num[COTO_SET_MAX_SANDBOXES]);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    fcntl(control, F_SETFD, 0);
+    fcntl(k->place.life_lock, F_SETFD, 0);
+    execve(path, argv, envp);
+    _exit(127);
+}
+
+/* The front's end of the control channel, or -1. */
+static int start_launcher(struct keeper *k, struct coto_err *err)
+{
+    char path[4096];
+    int sv[2];
+
+    if (coto_helper_find("coto-launch", path, sizeof path))
+        return coto_err_set(err, COTO_ERR_SYSTEM, ENOENT, "coto-launch");
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv))
+        return coto_err_set(err, COTO_ERR_LIMIT, errno, "start the launcher");
+    k->launchers++;
+    pid_t pid = fork();
+    if (pid == 0)
+        exec_launcher(k, path, sv[1]);
+    close(sv[1]);
+    if (pid < 0) {
+        close(sv[0]);
+        return coto_err_set(err, COTO_ERR_LIMIT, errno, "start the launcher");
+    }
+    k->launcher = pid;
+    return sv[0];
+}
+
+static void become_front(struct keeper *k, int control, int talk, pid_t keeper)
+{
+    const struct coto_front_ask ask = {.settings = k->settings,
+                                       .place = &k->place,
+                                       .files = &k->files,
+                                       .uid = k->uid,
+                                       .gid = k->gid,
+                                       .owner_uid = getuid(),
+                                       .control_fd = control,
+                                       .keeper_fd = talk,
+                                       .keeper = keeper};
+
+    close(k->signal_fd);
+    coto_own_close(&k->place.keeper_lock);
+    exit(coto_front_run(&ask));
+}
+
+static int start_front(struct keeper *k, int control, struct coto_err *err)
+{
+    pid_t keeper = getpid();
+    int sv[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv))
+        return coto_err_set(err, COTO_ERR_LIMIT, errno, "start the front");
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(sv[0]);
+        become_front(k, control, sv[1], keeper);
+    }
+    close(sv[1]);
+    if (pid < 0) {
+        close(sv[0]);
+        return coto_err_set(err, COTO_ERR_LIMIT, errno, "start the front");
+    }
+    k->front = pid;
+    k->talk_fd = sv[0];
+    return 0;
+}
+
+static int start_both(struct keeper *k, struct coto_err *err)
+{
+    coto_auto_fd control = start_launcher(k, err);
+
+    return control < 0 ? -1 : start_front(k, control, err);
+}
+
+static int renew_launcher(struct keeper *k, struct coto_err *err)
+{
+    coto_auto_fd control = start_launcher(k, err);
+    struct coto_message message = {.what = COTO_TALK_LAUNCHER, .fds = {control}, .fd_count = 1};
+
+    if (control < 0)
+        return -1;
+    if (coto_talk_send(k->talk_fd, &message))
+        kill(k->front, SIGKILL); /* it does not listen: both again */
+    return 0;
+}
+
+/* ---- the dead ---- */
+
+/* Children that are neither of the two were a launcher's. */
+static void kill_orphans(const struct keeper *k)
+{
+    char path[64];
+    char text[65536];
+
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    if (coto_file_read_at(AT_FDCWD, path, text, sizeof text) < 0)
+        return;
+    for (char *rest = NULL, *word = strtok_r(text, " \n", &rest); word;
+         word = strtok_r(NULL, " \n", &rest)) {
+        pid_t pid = (pid_t)atol(word);
+        if (pid > 1 && pid != k->front && pid != k->launcher)
+            kill(pid, SIGKILL);
+    }
+}
+
+static void count_crash(struct keeper *k)
+{
+    int64_t now = coto_clock_us();
+
+    if (now - k->crashes_since_us > CRASH_WINDOW_US) {
+        k->crashes = 0;
+        k->crashes_since_us = now;
+    }
+    k->crashes++;
+    int64_t wait = k->crashes < 2 ? 0 : 50000LL << (k->crashes < 7 ? k->crashes : 7);
+    k->retry_us = now + (wait > RETRY_MAX_US ? RETRY_MAX_US : wait);
+    if (k->crashes < CRASHES_MAX)
+        return;
+    say("its processes keep ending; giving up", "");
+    k->stopping = true;
+    k->status = 70;
+    k->kill_us = now;
+}
+
+static void tell_end(const char *who, int status)
+{
+    fprintf(stderr, "coto serve: the %s ended (%s %d); it is started again\n", who,
+            WIFSIGNALED(status) ? "signal" : "status",
+            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+static void front_ended(struct keeper *k, int status)
+{
+    k->front = 0;
+    coto_own_close(&k->talk_fd);
+    k->kill_us = coto_clock_us() + LAUNCHER_END_US;
+    if (k->stopping)
+        return;
+    if (!k->was_ready) { /* it has said why */
+        k->stopping = true;
+        k->status = WIFEXITED(status) ? WEXITSTATUS(status) : 70;
+        return;
+    }
+    tell_end("front", status);
+    count_crash(k);
+}
+
+static void launcher_ended(struct keeper *k, int status)
+{
+    k->launcher = 0;
+    if (k->front && !k->stopping) {
+        tell_end("launcher", status);
+        count_crash(k);
+    }
+}
+
+static void reap(struct keeper *k)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid == k->front)
+            front_ended(k, status);
+        else if (pid == k->launcher)
+            launcher_ended(k, status);
+    }
+    if (!k->launcher)
+        kill_orphans(k);
+}
+
+/* ---- settings and files again ---- */
+
+/* Of what differs, takes what can be changed now and names the rest. */
+static void take_settings(struct keeper *k, const struct coto_settings *fresh)
+{
+    for (int i = 0; i < COTO_SET_COUNT; i++) {
+        if (coto_settings_same(k->settings, fresh, (enum coto_setting)i))
+            continue;
+        if (coto_setting_infos[i].when == COTO_SETTING_LIVE)
+            k->settings->num[i] = fresh->num[i];
+        else
+            say("reload: a change needs a restart: ", coto_setting_infos[i].name);
+    }
+}
+
+static int send_settings(struct keeper *k)
+{
+    struct coto_message message = {.what = COTO_TALK_NUMBERS, .len = sizeof k->settings->num};
+
+    _Static_assert(sizeof message.data >= sizeof k->settings->num, "a message holds all numbers");
+    memcpy(message.data, k->settings->num, message.len);
+    return coto_talk_send(k->talk_fd, &message);
+}
+
+static int send_files(struct keeper *k, struct coto_files *fresh)
+{
+    struct coto_message message = {.what = COTO_TALK_FILES};
+
+    message.fd_count = coto_files_list(fresh, message.fds);
+    int failed = message.fd_count ? coto_talk_send(k->talk_fd, &message) : 0;
+    return coto_files_replace(&k->files, message.fds, message.fd_count) || failed ? -1 : 0;
+}
+
+static void tell_refused(struct coto_err *err, const char *what)
+{
+    coto_err_wrap(err, "reload; %s as before", what);
+    coto_keeper_fail(err);
+}
+
+static void reload(struct keeper *k)
+{
+    struct coto_settings fresh;
+    struct coto_files files;
+    struct coto_err err = {0};
+
+    coto_notify("RELOADING=1");
+    if (coto_settings_reload(k->settings, &fresh, &err)) {
+        tell_refused(&err, "everything is");
+    } else {
+        take_settings(k, &fresh);
+        coto_settings_fini(&fresh);
+        if (coto_files_read(k->settings, k->uid, &files, &err))
+            tell_refused(&err, "keys and certificates are");
+        else if (k->front && (send_settings(k) || send_files(k, &files)))
+            kill(k->front, SIGKILL); /* the next one starts with all of it */
+        else
+            say("reloaded", "");
+    }
+    coto_notify("READY=1");
+}
+
+/* ---- life ---- */
+
+static void begin_stop(struct keeper *k)
+{
+    int64_t now = coto_clock_us();
+
+    if (k->stopping) { /* asked twice */
+        k->kill_us = now;
+        return;
+    }
+    k->stopping = true;
+    k->kill_us = now + k->settings->num[COTO_SET_DRAIN] * 1000 + GRACE_US;
+    coto_notify("STOPPING=1");
+    if (k->front)
+        kill(k->front, SIGTERM);
+}
+
+static void on_signals(struct keeper *k)
+{
+    struct signalfd_siginfo info;
+
+    while (read(k->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGHUP)
+            reload(k);
+        else if (info.ssi_signo != SIGCHLD)
+            begin_stop(k);
+    }
+    reap(k);
+}
+
+static void on_talk(struct keeper *k)
+{
+    struct coto_message message;
+
+    if (coto_talk_receive(k->talk_fd, &message) <= 0) {
+        coto_own_close(&k->talk_fd); /* it ends; reap hears of it */
+        return;
+    }
+    for (int i = 0; i < message.fd_count; i++)
+        close(message.fds[i]);
+    if (message.what != COTO_TALK_READY || k->was_ready)
+        return;
+    coto_auto_buf text = {0};
+    coto_place_tell(&k->place, &text);
+    fputs(coto_buf_str(&text), stdout);
+    fflush(stdout);
+    k->was_ready = true;
+    coto_notify("READY=1\nSTATUS=serving");
+}
+
+static void kill_late(struct keeper *k)
+{
+    if (k->front && k->stopping)
+        kill(k->front, SIGKILL);
+    if (k->launcher && (k->stopping || !k->front))
+        kill(k->launcher, SIGKILL);
+    k->kill_us = coto_clock_us() + 1000000;
+}
+
+/* Whatever is due now. */
+static void step(struct keeper *k)
+{
+    int64_t now = coto_clock_us();
+    struct coto_err err = {0};
+
+    if (k->kill_us && now >= k->kill_us)
+        kill_late(k);
+    if (k->stopping || now < k->retry_us || (k->front && k->launcher) || (!k->front && k->launcher))
+        return;
+    k->kill_us = 0;
+    if (k->front ? renew_launcher(k, &err) : start_both(k, &err)) {
+        coto_keeper_fail(&err);
+        count_crash(k);
+    }
+}
+
+static int wait_ms(const struct keeper *k)
+{
+    int64_t now = coto_clock_us();
+    int64_t until = INT64_MAX;
+
+    if (k->kill_us && (k->stopping || !k->front))
+        until = k->kill_us;
+    if (!k->stopping && !k->launcher && k->retry_us < until)
+        until = k->retry_us;
+    if (until == INT64_MAX)
+        return -1;
+    return until <= now ? 0 : (int)((until - now) / 1000 + 1);
+}
+
+static int live(struct keeper *k)
+{
+    while (!k->stopping || k->front || k->launcher) {
+        step(k);
+        struct pollfd fds[2] = {{k->signal_fd, POLLIN, 0}, {k->talk_fd, POLLIN, 0}};
+        if (poll(fds, 2, wait_ms(k)) < 0 && errno != EINTR)
+            return 71;
+        if (fds[1].revents)
+            on_talk(k);
+        if (fds[0].revents)
+            on_signals(k);
+    }
+    return k->status;
+}
+
+static int watch_signals(struct keeper *k, struct coto_err *err)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_SETMASK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    k->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (k->signal_fd < 0)
+        return coto_err_set(err, COTO_ERR_LIMIT, errno, "watch signals");
+    return 0;
+}
+
+/* A user of its own where the administrator made one. */
+static void choose_user(struct keeper *k)
+{
+    const struct passwd *user = getpwnam(coto_settings_text(k->settings, COTO_SET_USER));
+    bool is_other = user && user->pw_uid != 0;
+
+    k->uid = getuid() ? getuid() : is_other ? user->pw_uid : NOBODY;
+    k->gid = getuid() ? getgid() : is_other ? user->pw_gid : NOBODY;
+}
+
+int coto_keeper_run(struct coto_settings *settings)
+{
+    static struct keeper k = {.signal_fd = -1, .talk_fd = -1};
+    struct coto_err err = {0};
+
+    k.settings = settings;
+    choose_user(&k);
+    prctl(PR_SET_NAME, "coto-keeper");
+    prctl(PR_SET_DUMPABLE, 0);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    int status = watch_signals(&k, &err) || coto_files_read(settings, k.uid, &k.files, &err) ||
+                         coto_place_open(settings, &k.place, &err)
+                     ? coto_keeper_fail(&err)
+                     : live(&k);
+    kill_orphans(&k);
+    coto_place_close(&k.place);
+    return status;
+}
+
+int coto_keeper_check(const struct coto_settings *settings, struct coto_err *err)
+{
+    struct coto_files files;
+    struct coto_policy policy;
+    int failed = coto_settings_check(settings, err) ||
+                 coto_files_read(settings, getuid(), &files, err);
+
+    if (failed)
+        return -1;
+    coto_files_close(&files);
+    failed = coto_policy_init(&policy, err) ||
+             coto_policy_apply_profile(&policy, coto_settings_text(settings, COTO_SET_PROFILE), err);
+    coto_policy_fini(&policy);
+    return failed ? -1 : 0;
+}

@@ -1,0 +1,284 @@
+#include "daemon/place.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define FIRST_INHERITED 3 /* SD_LISTEN_FDS_START */
+#define LAST_LIFE_MS 8000 /* what is left of a killed service ends within 5 s */
+
+/* ---- the directory ---- */
+
+static void default_dir(char *to, size_t size)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+
+    if (getuid() == 0)
+        snprintf(to, size, "/run/coto");
+    else if (runtime && runtime[0] == '/')
+        snprintf(to, size, "%s/coto", runtime);
+    else
+        snprintf(to, size, "/tmp/coto-%u", (unsigned)getuid());
+}
+
+static int make_dir(struct coto_place *place, const struct coto_settings *settings,
+                    struct coto_err *err)
+{
+    const char *asked = coto_settings_text(settings, COTO_SET_RUNTIME_DIR);
+    struct stat st;
+
+    if (*asked)
+        snprintf(place->dir, sizeof place->dir, "%s", asked);
+    else
+        default_dir(place->dir, sizeof place->dir);
+    if (mkdir(place->dir, 0700) && errno != EEXIST)
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '%s'", place->dir);
+    if (lstat(place->dir, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == getuid() &&
+        !(st.st_mode & 077))
+        return 0;
+    coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "'%s' is not a directory of yours alone", place->dir);
+    return coto_err_remedy(err, "remove it, chmod 700 it, or name another with --runtime-dir");
+}
+
+static int open_lock(const struct coto_place *place, const char *name)
+{
+    char path[sizeof place->dir + 16];
+
+    snprintf(path, sizeof path, "%s/%s", place->dir, name);
+    return open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+/* The lock of a life is inherited by whoever may still be at work for the one before. */
+static int wait_for_last_life(int fd)
+{
+    int64_t until = coto_clock_us() + LAST_LIFE_MS * 1000;
+
+    while (flock(fd, LOCK_EX | LOCK_NB)) {
+        if (errno != EWOULDBLOCK || coto_clock_us() > until)
+            return -1;
+        poll(NULL, 0, 20);
+    }
+    return 0;
+}
+
+static int lock(struct coto_place *place, struct coto_err *err)
+{
+    place->keeper_lock = open_lock(place, "lock");
+    if (place->keeper_lock >= 0 && flock(place->keeper_lock, LOCK_EX | LOCK_NB)) {
+        coto_err_set(err, COTO_ERR_LIMIT, 0, "another coto serve runs in '%s'", place->dir);
+        return coto_err_remedy(err, "end that one, or give this one a --runtime-dir of its own");
+    }
+    place->life_lock = place->keeper_lock >= 0 ? open_lock(place, "life") : -1;
+    if (place->life_lock < 0)
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "lock '%s'", place->dir);
+    if (wait_for_last_life(place->life_lock)) {
+        coto_err_set(err, COTO_ERR_LIMIT, 0, "processes of a killed coto serve are still in '%s'",
+                     place->dir);
+        return coto_err_remedy(err, "look for coto-launch and coto-front, and end them");
+    }
+    return 0;
+}
+
+static int make_token(struct coto_place *place, struct coto_err *err)
+{
+    unsigned char bytes[(COTO_PLACE_TOKEN - 1) / 2];
+    char path[sizeof place->dir + 16];
+
+    snprintf(path, sizeof path, "%s/token", place->dir);
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "getrandom");
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(place->token + 2 * i, 3, "%02x", bytes[i]);
+    if (unlink(path) && errno != ENOENT)
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "write '%s'", path);
+    coto_auto_fd fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 || coto_fd_write_all(fd, place->token, strlen(place->token)))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "write '%s'", path);
+    place->made_token = true;
+    return 0;
+}
+
+/* ---- sockets ---- */
+
+static int add_socket(struct coto_place *place, const char *where, bool is_tls, struct coto_err *err)
+{
+    struct coto_place_socket *s = &place->sockets[place->socket_count];
+
+    if (place->socket_count == COTO_PLACE_SOCKETS)
+        return coto_err_set(err, COTO_ERR_USAGE, 0, "listen: more than %d addresses",
+                            COTO_PLACE_SOCKETS);
+    *s = (struct coto_place_socket){.is_tls = is_tls};
+    s->fd = coto_http_bind(where, s->where, err);
+    if (s->fd >= 0) {
+        place->socket_count++;
+        return 0;
+    }
+    if (err->sys_errno == EADDRINUSE)
+        coto_err_remedy(err, "another program has it: choose another (--port=0 takes any free one)");
+    return -1;
+}
+
+static int open_sockets(struct coto_place *place, const struct coto_settings *settings,
+                        struct coto_err *err)
+{
+    const char *asked = coto_settings_text(settings, COTO_SET_SOCKET);
+    int64_t port = settings->num[COTO_SET_PORT];
+    char where[sizeof place->dir + 32];
+
+    if (*asked)
+        snprintf(where, sizeof where, "unix:%s", asked);
+    else
+        snprintf(where, sizeof where, "unix:%s/api.sock", place->dir);
+    if (strcmp(asked, "none") != 0 && add_socket(place, where, false, err))
+        return -1;
+    snprintf(where, sizeof where, "127.0.0.1:%d", (int)port);
+    if (port != COTO_SETTING_NONE && add_socket(place, where, false, err))
+        return -1;
+    for (size_t i = 0; i < settings->text[COTO_SET_LISTEN].count; i++)
+        if (add_socket(place, settings->text[COTO_SET_LISTEN].items[i], true, err))
+            return -1;
+    return 0;
+}
+
+/* ---- socket activation: LISTEN_FDS of LISTEN_PID, as systemd hands them over ---- */
+
+static int inherited_count(void)
+{
+    const char *pid = getenv("LISTEN_PID");
+    const char *count = getenv("LISTEN_FDS");
+
+    if (!pid || !count || atol(pid) != (long)getpid())
+        return 0;
+    return atoi(count) > 0 ? atoi(count) : 0;
+}
+
+static bool is_loopback(const struct sockaddr_storage *a)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)a;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)a;
+
+    if (a->ss_family == AF_INET)
+        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+    return a->ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
+static void name_inherited(const struct sockaddr_storage *a, char where[COTO_HTTP_ADDRESS])
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)a;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)a;
+    char host[INET6_ADDRSTRLEN] = "";
+
+    if (a->ss_family == AF_UNIX) {
+        snprintf(where, COTO_HTTP_ADDRESS, "unix:%.100s", ((const struct sockaddr_un *)a)->sun_path);
+        return;
+    }
+    inet_ntop(a->ss_family, a->ss_family == AF_INET ? (const void *)&v4->sin_addr : &v6->sin6_addr,
+              host, sizeof host);
+    snprintf(where, COTO_HTTP_ADDRESS, a->ss_family == AF_INET ? "%s:%u" : "[%s]:%u", host,
+             ntohs(a->ss_family == AF_INET ? v4->sin_port : v6->sin6_port));
+}
+
+static int take_inherited(struct coto_place *place, int fd, bool can_tls, struct coto_err *err)
+{
+    struct coto_place_socket *s = &place->sockets[place->socket_count];
+    struct sockaddr_storage a = {0};
+    socklen_t len = sizeof a;
+    int listening = 0;
+    socklen_t size = sizeof listening;
+
+    if (place->socket_count == COTO_PLACE_SOCKETS || getsockname(fd, (struct sockaddr *)&a, &len) ||
+        getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) || !listening)
+        return coto_err_set(err, COTO_ERR_USAGE, 0, "descriptor %d of LISTEN_FDS: no listening socket",
+                            fd);
+    *s = (struct coto_place_socket){.fd = fd};
+    s->is_tls = a.ss_family != AF_UNIX && !is_loopback(&a);
+    name_inherited(&a, s->where);
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    place->socket_count++;
+    if (!s->is_tls || can_tls)
+        return 0;
+    coto_err_set(err, COTO_ERR_USAGE, 0, "inherited socket %s: others can reach it", s->where);
+    return coto_err_remedy(err, "set tls-certificate, tls-key, client-ca and jwt-key, or let the socket "
+                                "listen on 127.0.0.1 or a unix path");
+}
+
+static int take_all_inherited(struct coto_place *place, const struct coto_settings *settings,
+                              int count, struct coto_err *err)
+{
+    bool can_tls = *coto_settings_text(settings, COTO_SET_TLS_CERTIFICATE) &&
+                   *coto_settings_text(settings, COTO_SET_TLS_KEY) &&
+                   *coto_settings_text(settings, COTO_SET_CLIENT_CA) &&
+                   settings->text[COTO_SET_JWT_KEY].count > 0;
+
+    place->is_inherited = true;
+    for (int i = 0; i < count; i++)
+        if (take_inherited(place, FIRST_INHERITED + i, can_tls, err))
+            return -1;
+    return 0;
+}
+
+/* ---- all of it ---- */
+
+int coto_place_open(const struct coto_settings *settings, struct coto_place *ret_place,
+                    struct coto_err *err)
+{
+    int count = inherited_count();
+
+    *ret_place = (struct coto_place){.keeper_lock = -1, .life_lock = -1};
+    if (make_dir(ret_place, settings, err) || lock(ret_place, err) || make_token(ret_place, err))
+        return -1;
+    if (count)
+        return take_all_inherited(ret_place, settings, count, err);
+    return open_sockets(ret_place, settings, err);
+}
+
+void coto_place_close(struct coto_place *place)
+{
+    char path[sizeof place->dir + 16];
+
+    for (int i = 0; i < place->socket_count; i++) {
+        if (!place->is_inherited && coto_str_has_prefix(place->sockets[i].where, "unix:"))
+            unlink(place->sockets[i].where + strlen("unix:"));
+        coto_own_close(&place->sockets[i].fd);
+    }
+    snprintf(path, sizeof path, "%s/token", place->dir);
+    if (place->made_token)
+        unlink(path);
+    coto_own_close(&place->life_lock);
+    coto_own_close(&place->keeper_lock);
+}
+
+void coto_place_tell(const struct coto_place *place, struct coto_buf *out)
+{
+    static const char body[] = "-d '{\"code\":\"print(2+2)\"}'";
+
+    for (int i = 0; i < place->socket_count; i++) {
+        const struct coto_place_socket *s = &place->sockets[i];
+        bool is_unix = coto_str_has_prefix(s->where, "unix:");
+        coto_buf_addf(out, "listening %s%s\n",
+                      is_unix ? "" : s->is_tls ? "https://" : "http://", s->where);
+    }
+    coto_buf_addf(out, "token     %s/token (only you can read it)\n\n", place->dir);
+    for (int i = 0; i < place->socket_count; i++) {
+        const struct coto_place_socket *s = &place->sockets[i];
+        if (coto_str_has_prefix(s->where, "unix:"))
+            coto_buf_addf(out, "  curl --unix-socket %s http://coto/api/v1/run %s\n", s->where + 5, body);
+        else if (!s->is_tls)
+            coto_buf_addf(out, "  curl -H \"Authorization: Bearer $(cat %s/token)\" "
+                               "http://%s/api/v1/run %s\n", place->dir, s->where, body);
+    }
+}

@@ -1,0 +1,42 @@
+/* Values of the settings: defaults, then the configuration file, then flags. The front gets
+ * them as the keeper has read them. */
+#pragma once
+
+#include "base/err.h"
+#include "base/str.h"
+#include "schema/settings.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define COTO_SETTINGS_FILE "/etc/coto/serve.yaml"
+#define COTO_SETTING_NONE (-1) /* of an INT that was set to none */
+
+struct coto_settings {
+    int64_t num[COTO_SET_COUNT];
+    struct coto_strv text[COTO_SET_COUNT]; /* TEXT: one item; LIST: any number */
+    bool by_flag[COTO_SET_COUNT];          /* the file does not change it */
+    char file[4096];                       /* "": none is read */
+};
+
+/* What the command line asks for beside values. */
+struct coto_serve_args {
+    bool check, help;
+};
+
+int coto_settings_init(struct coto_settings *settings, struct coto_err *err);
+void coto_settings_fini(struct coto_settings *settings);
+/* Flags and the file: --config FILE, or COTO_SETTINGS_FILE when it exists. */
+int coto_settings_load(struct coto_settings *settings, int argc, char **argv,
+                       struct coto_serve_args *ret_args, struct coto_err *err);
+/* Reads the file again into *ret_new, with the flags of old. */
+int coto_settings_reload(const struct coto_settings *old, struct coto_settings *ret_new,
+                         struct coto_err *err);
+/* "" when it is empty. */
+const char *coto_settings_text(const struct coto_settings *settings, enum coto_setting id);
+/* Whether a setting has the same value in both. */
+bool coto_settings_same(const struct coto_settings *a, const struct coto_settings *b,
+                        enum coto_setting id);
+/* What cannot be, taken together: addresses for others without all that protects them. */
+int coto_settings_check(const struct coto_settings *settings, struct coto_err *err);
+void coto_settings_help(struct coto_buf *out);

@@ -1,0 +1,97 @@
+/* Every setting of the service, declared once. A row feeds the flag of `coto serve`, the key of
+ * its configuration file, `coto serve --help` and docs/SERVICE.md; to add one, add a row here
+ * and the code that honours it.
+ *
+ * Columns: id, name, type, default, minimum, maximum, metavar, when, help.
+ *   type   INT, DURATION (num, milliseconds), ENUM (num, its index in metavar), TEXT, LIST
+ *   when   LIVE: a SIGHUP changes it; FILE: a SIGHUP reads the named file again; START: a change
+ *          needs a restart, and a SIGHUP says so
+ */
+#pragma once
+
+#include <stdint.h>
+
+enum coto_setting_type {
+    COTO_SETTING_INT,
+    COTO_SETTING_DURATION,
+    COTO_SETTING_ENUM,
+    COTO_SETTING_TEXT,
+    COTO_SETTING_LIST,
+};
+enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FILE };
+
+/* clang-format off */
+#define COTO_SETTINGS(X) \
+    X(SOCKET, "socket", TEXT, "", 0, 0, "PATH", START, \
+      "unix socket of this user and root; default api.sock in runtime-dir; none: no socket") \
+    X(PORT, "port", INT, "8640", 0, 65535, "N", START, \
+      "port on 127.0.0.1, opened by the token in runtime-dir; 0: any free one; none: no port") \
+    X(LISTEN, "listen", LIST, "", 0, 0, "ADDR:PORT", START, \
+      "address for others (repeatable); needs the five settings that follow but for client-crl") \
+    X(TLS_CERTIFICATE, "tls-certificate", TEXT, "", 0, 0, "FILE", FILE, \
+      "PEM: the server's certificate and what leads to its authority") \
+    X(TLS_KEY, "tls-key", TEXT, "", 0, 0, "FILE", FILE, \
+      "PEM: its key; nobody else may be able to read it") \
+    X(CLIENT_CA, "client-ca", TEXT, "", 0, 0, "FILE", FILE, \
+      "PEM: the authority whose client certificates are let in") \
+    X(CLIENT_CRL, "client-crl", TEXT, "", 0, 0, "FILE", FILE, \
+      "PEM: revocation list of that authority") \
+    X(JWT_KEY, "jwt-key", LIST, "", 0, 0, "FILE", FILE, \
+      "key of service tokens (repeatable): PEM, JWKS or a secret of 32 bytes and more") \
+    X(JWT_AUDIENCE, "jwt-audience", TEXT, "coto", 0, 0, "NAME", START, \
+      "service tokens must be for this audience (aud)") \
+    X(JWT_ISSUER, "jwt-issuer", TEXT, "", 0, 0, "NAME", START, \
+      "and of this issuer (iss); default: of any that signs with these keys") \
+    X(RUNTIME_DIR, "runtime-dir", TEXT, "", 0, 0, "DIR", START, \
+      "socket, token and lock; 0700. Default /run/coto, or coto in $XDG_RUNTIME_DIR") \
+    X(STATE_DIR, "state-dir", TEXT, "", 0, 0, "DIR", START, \
+      "records; 0700. Default /var/lib/coto, or coto in $XDG_STATE_HOME (~/.local/state)") \
+    X(USER, "user", TEXT, "coto", 0, 0, "NAME", START, \
+      "who the front becomes when root starts the service; nobody where there is no such user") \
+    X(PROFILE, "profile", TEXT, "default", 0, 0, "NAME", START, \
+      "policy of requests that name no profile; its sandboxes are kept ready") \
+    X(WORKERS, "workers", INT, "64", 1, 512, "N", START, \
+      "executions at once") \
+    X(QUEUE, "queue", INT, "256", 0, 65536, "N", LIVE, \
+      "requests that wait for a worker; past it the answer is 429") \
+    X(POOL_MIN, "pool-min", INT, "5", 0, 100, "N", LIVE, \
+      "sandboxes kept ready, at least") \
+    X(POOL_MAX, "pool-max", INT, "100", 0, 1000, "N", LIVE, \
+      "and at most, as many as are asked for") \
+    X(MAX_SANDBOXES, "max-sandboxes", INT, "4095", 1, 4095, "N", START, \
+      "sandboxes alive at once, ready ones included") \
+    X(TENANT_SANDBOXES, "tenant-sandboxes", INT, "1000", 1, 4095, "N", LIVE, \
+      "sandboxes one tenant may hold") \
+    X(LIFETIME, "lifetime", DURATION, "1h", 1000, 604800000, "TIME", LIVE, \
+      "a sandbox ends after this") \
+    X(IDLE, "idle", DURATION, "5m", 1000, 604800000, "TIME", LIVE, \
+      "or when nothing has been executed in it for this long") \
+    X(CONNECTIONS, "connections", INT, "4096", 1, 65536, "N", START, \
+      "connections at once") \
+    X(PEER_CONNECTIONS, "peer-connections", INT, "1024", 1, 65536, "N", START, \
+      "and of one address or user") \
+    X(DURABILITY, "durability", ENUM, "disk", 0, 0, "disk|kernel|off", START, \
+      "when a result is told: once its record is on the disk, written, or at once") \
+    X(KEEP_DAYS, "keep-days", INT, "30", 1, 3650, "N", START, \
+      "records of executions are removed after this") \
+    X(DRAIN, "drain", DURATION, "30s", 0, 3600000, "TIME", LIVE, \
+      "SIGTERM: running executions may go on this long, then they are ended")
+/* clang-format on */
+
+enum coto_setting {
+#define X(id, ...) COTO_SET_##id,
+    COTO_SETTINGS(X)
+#undef X
+        COTO_SET_COUNT
+};
+
+struct coto_setting_info {
+    const char *name;
+    enum coto_setting_type type;
+    const char *def;
+    int64_t min, max;
+    const char *metavar;
+    enum coto_setting_when when;
+    const char *help;
+};
+extern const struct coto_setting_info coto_setting_infos[COTO_SET_COUNT];
