@@ -5,8 +5,8 @@ from cli.helpers import environment
 from escape.harness import escaped, state
 
 TITLE = 'signals to the process group of the caller'
-TRIED = ('SIGTERM, SIGTTOU, SIGSTOP and SIGCONT to process group 0 and to the session, with a process of the '
-         'caller in coto\'s group')
+TRIED = ("SIGTTOU, SIGTERM, SIGUSR1, SIGTSTP and SIGHUP to process group 0, with a process of the caller in "
+         "coto's group (control: SIGTERM)")
 WALLS = ['pid_namespace', 'landlock']
 GROUP = """
 import os, signal, sys

@@ -2,8 +2,8 @@
 from escape.harness import escaped
 
 TITLE = 'exit codes and deaths by signal'
-TRIED = ('exit codes 0 to 255 (each of 40), death by each of 64 signals, a main thread that leaves first, a '
-         'sibling with another status')
+TRIED = ("39 exit codes between 0 and 255, each of the 60 signals that do not stop a process, a main thread "
+         "that leaves first, a sibling with another status")
 WALLS = ['timeout']
 END = r"""
 #define _GNU_SOURCE
