@@ -248,17 +248,18 @@ static int add_one(struct coto_keyset *set, const struct text *text, const char 
     return coto_keyset_take(set, &key, err);
 }
 
-int coto_keyset_add_file(struct coto_keyset *set, const char *path, struct coto_err *err)
+int coto_keyset_add_file(struct coto_keyset *set, const char *path, const char *name,
+                         struct coto_err *err)
 {
     __attribute__((cleanup(text_fini))) struct text text = {0};
     int failed = read_text(path, &text, err);
 
     if (!failed && is_pem(&text))
-        failed = add_one(set, &text, path, err);
+        failed = add_one(set, &text, name, err);
     else if (!failed && is_json(&text))
         failed = (coto_jwks_is_secret(text.data, text.len) && check_private(&text, err)) ||
                  coto_keyset_add_jwks(set, text.data, text.len, err);
     else if (!failed)
-        failed = add_one(set, &text, path, err);
-    return failed ? coto_err_wrap(err, "key file '%s'", path) : 0;
+        failed = add_one(set, &text, name, err);
+    return failed ? coto_err_wrap(err, "key file '%s'", name) : 0;
 }

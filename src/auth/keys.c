@@ -24,7 +24,7 @@ struct coto_keys {
     pthread_mutex_t lock;   /* of set */
     pthread_mutex_t reload; /* one at a time; of stamps */
     struct coto_keyset *set;
-    struct coto_strv files;
+    struct coto_strv files, names;
     struct stamp *stamps;
     struct coto_key_rules rules;
     struct coto_key own;
@@ -140,7 +140,7 @@ static int load_set(struct coto_keys *keys, struct coto_err *err)
     atomic_init(&set->holders, 1);
     pthread_mutex_init(&set->known.lock, NULL);
     for (size_t i = 0; i < keys->files.count; i++)
-        if (coto_keyset_add_file(set, keys->files.items[i], err)) {
+        if (coto_keyset_add_file(set, keys->files.items[i], keys->names.items[i], err)) {
             coto_keyset_release(set);
             return -1;
         }
@@ -196,12 +196,15 @@ static int set_rules(struct coto_keys *keys, const struct coto_keys_config *conf
     return copy_rule(rules->iss, sizeof rules->iss, config->iss ? config->iss : "", "issuer", err);
 }
 
-static int copy_files(struct coto_keys *keys, const char *const *files, struct coto_err *err)
+static int copy_files(struct coto_keys *keys, const struct coto_keys_config *config,
+                      struct coto_err *err)
 {
+    const char *const *names = config->names ? config->names : config->files;
     bool failed = false;
 
-    for (; files && *files; files++)
-        failed |= coto_strv_add(&keys->files, *files) != 0;
+    for (size_t i = 0; config->files && config->files[i]; i++)
+        failed |= coto_strv_add(&keys->files, config->files[i]) != 0 ||
+                  coto_strv_add(&keys->names, names[i]) != 0;
     keys->stamps = calloc(keys->files.count + 1, sizeof *keys->stamps);
     if (failed || !keys->stamps)
         return coto_err_set(err, COTO_ERR_SYSTEM, ENOMEM, "keys");
@@ -211,7 +214,7 @@ static int copy_files(struct coto_keys *keys, const char *const *files, struct c
 static int fill(struct coto_keys *keys, const struct coto_keys_config *config,
                 struct coto_err *err)
 {
-    if (set_rules(keys, config, err) || copy_files(keys, config->files, err) ||
+    if (set_rules(keys, config, err) || copy_files(keys, config, err) ||
         coto_key_generate(COTO_KEY_HS256, &keys->own, err))
         return -1;
     keys->own.is_own = true;
@@ -241,6 +244,7 @@ void coto_keys_free(struct coto_keys *keys)
         return;
     coto_keyset_release(keys->set);
     coto_strv_fini(&keys->files);
+    coto_strv_fini(&keys->names);
     free(keys->stamps);
     coto_key_fini(&keys->own);
     pthread_mutex_destroy(&keys->lock);

@@ -82,6 +82,7 @@ int coto_key_encode(const struct coto_key *key, struct coto_buf *ret_private,
 
 struct coto_keys_config {
     const char *const *files; /* NULL-terminated; NULL: only the service's own key */
+    const char *const *names; /* of the files, where they lie elsewhere meanwhile; NULL: files */
     const char *aud;          /* tokens must be for this audience; NULL: "coto" */
     const char *iss;          /* and of this issuer; NULL: of any that signs with these keys */
     int64_t skew_s;           /* clocks may differ by this; at most 60, negative: 60 */

@@ -32,8 +32,10 @@ struct coto_key_rules {
     int64_t skew_s;
 };
 
-/* keyfile.c: appends the public halves of a file's keys to the set. */
-int coto_keyset_add_file(struct coto_keyset *set, const char *path, struct coto_err *err);
+/* keyfile.c: appends the public halves of a file's keys to the set. name is the file's own, also
+ * when path leads to a copy. */
+int coto_keyset_add_file(struct coto_keyset *set, const char *path, const char *name,
+                         struct coto_err *err);
 /* jwk.c: appends the usable keys of a JWKS text. */
 int coto_keyset_add_jwks(struct coto_keyset *set, const char *text, size_t len,
                          struct coto_err *err);

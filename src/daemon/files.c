@@ -22,6 +22,33 @@ static const char *or_null(const char *text)
     return *text ? text : NULL;
 }
 
+static int file_count(const struct coto_settings *settings)
+{
+    return COTO_FILE_JWT + (int)settings->text[COTO_SET_JWT_KEY].count;
+}
+
+static const char *path_of(const struct coto_settings *settings, int i)
+{
+    return i < COTO_FILE_JWT ? coto_settings_text(settings, settings_of[i])
+                             : settings->text[COTO_SET_JWT_KEY].items[i - COTO_FILE_JWT];
+}
+
+uint64_t coto_files_look(const struct coto_settings *settings)
+{
+    uint64_t look = 0;
+    struct stat st;
+
+    for (int i = 0; i < file_count(settings); i++) {
+        if (!*path_of(settings, i) || stat(path_of(settings, i), &st))
+            continue;
+        const uint64_t parts[] = {st.st_ino, (uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec,
+                                  (uint64_t)st.st_mtim.tv_nsec, (uint64_t)st.st_ctim.tv_nsec};
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+            look = (look ^ parts[k]) * 0x100000001b3u + 1;
+    }
+    return look;
+}
+
 /* ---- the files as they are ---- */
 
 static int check_private(const char *path, struct coto_err *err)
@@ -80,16 +107,15 @@ static int copy(const char *path, unsigned uid, struct coto_err *err)
 int coto_files_read(const struct coto_settings *settings, unsigned uid, struct coto_files *ret_files,
                     struct coto_err *err)
 {
-    const struct coto_strv *jwt = &settings->text[COTO_SET_JWT_KEY];
-    struct coto_files files = {.count = COTO_FILE_JWT + (int)jwt->count};
+    /* Looked at before reading: what is written meanwhile is news next time. */
+    struct coto_files files = {.count = file_count(settings), .look = coto_files_look(settings)};
 
-    if (jwt->count > COTO_FILES_JWT)
+    if (files.count > COTO_FILE_JWT + COTO_FILES_JWT)
         return coto_err_set(err, COTO_ERR_USAGE, 0, "jwt-key: more than %d files", COTO_FILES_JWT);
     if (check(settings, err))
         return -1;
     for (int i = 0; i < files.count; i++) {
-        const char *path = i < COTO_FILE_JWT ? coto_settings_text(settings, settings_of[i])
-                                             : jwt->items[i - COTO_FILE_JWT];
+        const char *path = path_of(settings, i);
         files.fds[i] = *path ? copy(path, uid, err) : -1;
         if (*path && files.fds[i] < 0) {
             files.count = i;

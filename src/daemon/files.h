@@ -14,6 +14,7 @@ enum coto_file { COTO_FILE_CERTIFICATE, COTO_FILE_KEY, COTO_FILE_CA, COTO_FILE_C
 struct coto_files {
     int fds[COTO_FILE_JWT + COTO_FILES_JWT]; /* -1: not set */
     int count;
+    uint64_t look; /* of the files, when they were read */
 };
 
 /* Checks the files as they are (they load, and secrets are not open to others) and copies
@@ -21,6 +22,8 @@ struct coto_files {
 int coto_files_read(const struct coto_settings *settings, unsigned uid, struct coto_files *ret_files,
                     struct coto_err *err);
 void coto_files_close(struct coto_files *files);
+/* How the files look from outside, in a number that changes with them; 0 when none is set. */
+uint64_t coto_files_look(const struct coto_settings *settings);
 /* The descriptors that are set, in order; how many. */
 int coto_files_list(const struct coto_files *files, int *ret_fds);
 /* Puts new content into the slots, given in that order; closes new_fds. 0 or -1. */

@@ -243,6 +243,7 @@ static int open_keys(struct front *f, struct coto_err *err)
     }
     const struct coto_keys_config keys = {
         .files = files,
+        .names = (const char *const *)f->settings->text[COTO_SET_JWT_KEY].items,
         .aud = coto_settings_text(f->settings, COTO_SET_JWT_AUDIENCE),
         .iss = *iss ? iss : NULL,
         .skew_s = -1};

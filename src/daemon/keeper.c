@@ -43,6 +43,7 @@
 #define CRASHES_MAX 20        /* in CRASH_WINDOW_US; then it is no accident */
 #define CRASH_WINDOW_US 60000000
 #define RETRY_MAX_US 2000000
+#define LOOK_US 2000000 /* how often key files are looked at */
 
 struct keeper {
     struct coto_settings *settings;
@@ -56,6 +57,7 @@ struct keeper {
     int status;
     int64_t kill_us;  /* when what still ends is killed; 0: not */
     int64_t retry_us; /* nothing is started before */
+    int64_t look_us;  /* when key files are looked at again; 0: there are none */
     unsigned crashes;
     int64_t crashes_since_us;
 };
@@ -291,7 +293,7 @@ static int send_files(struct keeper *k, struct coto_files *fresh)
     struct coto_message message = {.what = COTO_TALK_FILES};
 
     message.fd_count = coto_files_list(fresh, message.fds);
-    int failed = message.fd_count ? coto_talk_send(k->talk_fd, &message) : 0;
+    int failed = message.fd_count && k->talk_fd >= 0 ? coto_talk_send(k->talk_fd, &message) : 0;
     return coto_files_replace(&k->files, message.fds, message.fd_count) || failed ? -1 : 0;
 }
 
@@ -301,10 +303,22 @@ static void tell_refused(struct coto_err *err, const char *what)
     coto_keeper_fail(err);
 }
 
+static void reload_files(struct keeper *k)
+{
+    struct coto_files files;
+    struct coto_err err = {0};
+    uint64_t look = coto_files_look(k->settings);
+
+    if (coto_files_read(k->settings, k->uid, &files, &err))
+        tell_refused(&err, "keys and certificates are");
+    else if (send_files(k, &files) && k->front)
+        kill(k->front, SIGKILL); /* the next one starts with them */
+    k->files.look = look; /* a complaint is made once for each state of the files */
+}
+
 static void reload(struct keeper *k)
 {
     struct coto_settings fresh;
-    struct coto_files files;
     struct coto_err err = {0};
 
     coto_notify("RELOADING=1");
@@ -313,14 +327,21 @@ static void reload(struct keeper *k)
     } else {
         take_settings(k, &fresh);
         coto_settings_fini(&fresh);
-        if (coto_files_read(k->settings, k->uid, &files, &err))
-            tell_refused(&err, "keys and certificates are");
-        else if (k->front && (send_settings(k) || send_files(k, &files)))
-            kill(k->front, SIGKILL); /* the next one starts with all of it */
-        else
-            say("reloaded", "");
+        if (k->front && send_settings(k))
+            kill(k->front, SIGKILL);
+        reload_files(k);
+        say("reloaded", "");
     }
     coto_notify("READY=1");
+}
+
+static void look_at_files(struct keeper *k, int64_t now)
+{
+    k->look_us = now + LOOK_US;
+    if (coto_files_look(k->settings) == k->files.look)
+        return;
+    reload_files(k);
+    say("key files have changed", "");
 }
 
 /* ---- life ---- */
@@ -390,6 +411,8 @@ static void step(struct keeper *k)
 
     if (k->kill_us && now >= k->kill_us)
         kill_late(k);
+    if (k->look_us && now >= k->look_us)
+        look_at_files(k, now);
     if (k->stopping || now < k->retry_us || (k->front && k->launcher) || (!k->front && k->launcher))
         return;
     k->kill_us = 0;
@@ -408,6 +431,8 @@ static int wait_ms(const struct keeper *k)
         until = k->kill_us;
     if (!k->stopping && !k->launcher && k->retry_us < until)
         until = k->retry_us;
+    if (k->look_us && k->look_us < until)
+        until = k->look_us;
     if (until == INT64_MAX)
         return -1;
     return until <= now ? 0 : (int)((until - now) / 1000 + 1);
@@ -415,6 +440,7 @@ static int wait_ms(const struct keeper *k)
 
 static int live(struct keeper *k)
 {
+    k->look_us = k->files.look ? coto_clock_us() + LOOK_US : 0;
     while (!k->stopping || k->front || k->launcher) {
         step(k);
         struct pollfd fds[2] = {{k->signal_fd, POLLIN, 0}, {k->talk_fd, POLLIN, 0}};

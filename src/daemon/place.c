@@ -233,17 +233,31 @@ static int take_all_inherited(struct coto_place *place, const struct coto_settin
 
 /* ---- all of it ---- */
 
+static bool is_unix(const struct coto_place_socket *s)
+{
+    return coto_str_has_prefix(s->where, "unix:");
+}
+
+/* On loopback: whoever is on this host can connect, so there is a token. */
+static bool has_port(const struct coto_place *place)
+{
+    for (int i = 0; i < place->socket_count; i++)
+        if (!place->sockets[i].is_tls && !is_unix(&place->sockets[i]))
+            return true;
+    return false;
+}
+
 int coto_place_open(const struct coto_settings *settings, struct coto_place *ret_place,
                     struct coto_err *err)
 {
     int count = inherited_count();
 
     *ret_place = (struct coto_place){.keeper_lock = -1, .life_lock = -1};
-    if (make_dir(ret_place, settings, err) || lock(ret_place, err) || make_token(ret_place, err))
+    if (make_dir(ret_place, settings, err) || lock(ret_place, err) ||
+        (count ? take_all_inherited(ret_place, settings, count, err)
+               : open_sockets(ret_place, settings, err)))
         return -1;
-    if (count)
-        return take_all_inherited(ret_place, settings, count, err);
-    return open_sockets(ret_place, settings, err);
+    return has_port(ret_place) ? make_token(ret_place, err) : 0;
 }
 
 void coto_place_close(struct coto_place *place)
@@ -251,7 +265,7 @@ void coto_place_close(struct coto_place *place)
     char path[sizeof place->dir + 16];
 
     for (int i = 0; i < place->socket_count; i++) {
-        if (!place->is_inherited && coto_str_has_prefix(place->sockets[i].where, "unix:"))
+        if (!place->is_inherited && is_unix(&place->sockets[i]))
             unlink(place->sockets[i].where + strlen("unix:"));
         coto_own_close(&place->sockets[i].fd);
     }
@@ -268,14 +282,15 @@ void coto_place_tell(const struct coto_place *place, struct coto_buf *out)
 
     for (int i = 0; i < place->socket_count; i++) {
         const struct coto_place_socket *s = &place->sockets[i];
-        bool is_unix = coto_str_has_prefix(s->where, "unix:");
         coto_buf_addf(out, "listening %s%s\n",
-                      is_unix ? "" : s->is_tls ? "https://" : "http://", s->where);
+                      is_unix(s) ? "" : s->is_tls ? "https://" : "http://", s->where);
     }
-    coto_buf_addf(out, "token     %s/token (only you can read it)\n\n", place->dir);
+    if (place->made_token)
+        coto_buf_addf(out, "token     %s/token (only you can read it)\n", place->dir);
+    coto_buf_addc(out, '\n');
     for (int i = 0; i < place->socket_count; i++) {
         const struct coto_place_socket *s = &place->sockets[i];
-        if (coto_str_has_prefix(s->where, "unix:"))
+        if (is_unix(s))
             coto_buf_addf(out, "  curl --unix-socket %s http://coto/api/v1/run %s\n", s->where + 5, body);
         else if (!s->is_tls)
             coto_buf_addf(out, "  curl -H \"Authorization: Bearer $(cat %s/token)\" "
