@@ -1,0 +1,26 @@
+import contextlib
+
+import pytest
+
+from .helpers import Service
+
+
+@pytest.fixture(scope="module")
+def service():
+    """One for tests that leave it running and well."""
+    with Service() as it:
+        yield it
+        assert it.stop() == 0, it.messages
+
+
+@pytest.fixture
+def make_service():
+    """Services of a test's own: make_service('--durability=off'), started or not."""
+    with contextlib.ExitStack() as stack:
+        def make(*flags, start=True):
+            it = Service(*flags)
+            if start:
+                return stack.enter_context(it)
+            stack.callback(it.__exit__)
+            return it
+        yield make

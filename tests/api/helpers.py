@@ -1,0 +1,205 @@
+"""The real service on a free port, with directories of its own, and clients of it."""
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import tempfile
+import time
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(os.environ.get("COTO_TEST_BIN") or SOURCE / "build").resolve()
+ROOT = os.geteuid() == 0
+# The machine may be stopped for a while; no test waits that long when all is well.
+PATIENCE = 60
+SIZE_ANY = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+
+
+class Unix(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("coto", timeout=PATIENCE)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(PATIENCE)
+        self.sock.connect(self.path)
+
+
+class Reply:
+    def __init__(self, response):
+        self.status, self.headers, self.body = response.status, response.headers, response.read()
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    def __repr__(self):
+        return f"{self.status} {self.body[:2000]!r}"
+
+
+def wait_until(is_so, what="it"):
+    """What is_so returned once that is true."""
+    end = time.monotonic() + PATIENCE
+    while not (so := is_so()):
+        assert time.monotonic() < end, f"{what} did not happen"
+        time.sleep(0.005)
+    return so
+
+
+class Service:
+    """with Service() as it: it.post('/api/v1/run', code='print(1)'). Flags are those of
+    `coto serve`; state and runtime directories stay the same from start to start."""
+
+    def __init__(self, *flags):
+        self.flags = flags
+        # The front of a service of root is another user: what is above the state is open.
+        self.room = pathlib.Path(tempfile.mkdtemp(prefix="coto-test-api-"))
+        self.room.chmod(0o755)
+        self.state, self.runtime = self.room / "state", self.room / "run"
+        self.log = self.room / "log"
+        self.process = self.port = None
+
+    def __enter__(self):
+        try:
+            return self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_):
+        self.kill()
+        shutil.rmtree(self.room, ignore_errors=True)
+
+    # ---- life ----
+
+    def begin(self, *flags):
+        """Starts it, without waiting until it serves."""
+        command = [BIN / "coto", "serve", "--port=0", f"--state-dir={self.state}",
+                   f"--runtime-dir={self.runtime}", *self.flags, *flags]
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=subprocess.STDOUT, start_new_session=True)
+        return self.process
+
+    def start(self, *flags):
+        self.begin(*flags)
+        wait_until(self.is_ready, "readiness")
+        self.port = int(re.search(r"http://127\.0\.0\.1:(\d+)", self.messages)[1])
+        return self
+
+    def is_ready(self):
+        assert self.process.poll() is None, self.messages
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            return self.get("/readyz").status == 200
+        return False
+
+    @property
+    def messages(self):
+        return self.log.read_text(errors="replace")
+
+    def fails(self, *flags):
+        """Its exit status and what it says when it cannot start."""
+        self.begin(*flags)
+        return self.process.wait(PATIENCE), self.messages
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(PATIENCE)
+        self.process = None
+        return status
+
+    def members(self):
+        """Processes of the service; not those of its sandboxes, which are in sessions of their own."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            with contextlib.suppress(OSError, IndexError):
+                if entry.name.isdigit():
+                    text = (entry / "stat").read_text()
+                    name, rest = text.split("(", 1)[1].rsplit(")", 1)
+                    if int(rest.split()[3]) == self.process.pid and rest.split()[0] != "Z":
+                        found.append((int(entry.name), name))
+        return found
+
+    def kill(self):
+        """As a power failure would end it: all of its processes, without a word."""
+        if not self.process:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        wait_until(lambda: not self.members(), "the end of the service")
+        self.process = None
+
+    def limit_files(self, limit):
+        """Most bytes a file of the service may have."""
+        for pid, name in self.members():
+            if name.startswith("coto-serve"):
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, limit)
+
+    # ---- requests: as the owner over the unix socket, or with the token over TCP ----
+
+    def connect(self, tcp=False):
+        if tcp:
+            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        return Unix(self.runtime / "api.sock")
+
+    @property
+    def token(self):
+        return (self.runtime / "token").read_text().strip()
+
+    def ask(self, method, path, body=None, headers=None, token=None):
+        """token: True for the service's own, a text for another; None: as the owner."""
+        fields = dict(headers or {})
+        if token:
+            fields["Authorization"] = f"Bearer {self.token if token is True else token}"
+        if isinstance(body, (dict, list)):
+            body = json.dumps(body)
+        with contextlib.closing(self.connect(tcp=bool(token))) as connection:
+            connection.request(method, path, body=body, headers=fields)
+            return Reply(connection.getresponse())
+
+    def get(self, path, **options):
+        return self.ask("GET", path, **options)
+
+    def delete(self, path, **options):
+        return self.ask("DELETE", path, **options)
+
+    def post(self, path, headers=None, token=None, key=None, **body):
+        fields = dict(headers or {}, **({"Idempotency-Key": key} if key else {}))
+        return self.ask("POST", path, body, fields, token)
+
+    def run(self, code, **more):
+        return self.post("/api/v1/run", code=code, **more)
+
+    def create(self, **more):
+        reply = self.post("/api/v1/sandbox/create", **more)
+        assert reply.status == 201, reply
+        return reply.json
+
+    # ---- what it keeps ----
+
+    def rows(self, sql, *values):
+        with contextlib.closing(sqlite3.connect(self.state / "records.db", timeout=PATIENCE)) as db:
+            db.row_factory = sqlite3.Row
+            return [dict(row) for row in db.execute(sql, values)]
+
+    def change(self, sql):
+        """Of one that does not run."""
+        with contextlib.closing(sqlite3.connect(self.state / "records.db")) as db:
+            db.executescript(sql)
+        if ROOT:
+            self.give_back()
+
+    def give_back(self):
+        """Files that the test made as root belong to whom the directory belongs to."""
+        owner = self.state.stat()
+        for path in self.state.iterdir():
+            os.chown(path, owner.st_uid, owner.st_gid)

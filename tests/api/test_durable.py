@@ -1,0 +1,252 @@
+"""Nothing acknowledged is lost; trouble with the state directory is told (DR-01, DR-07 to DR-09)."""
+import concurrent.futures
+import contextlib
+import http.client
+import random
+import subprocess
+import threading
+import time
+
+import pytest
+
+from .helpers import PATIENCE, ROOT, SIZE_ANY, wait_until
+
+EXECUTIONS = "/api/v1/executions"
+
+
+# ---- kill -9 ----
+
+def work(service, stop, told):
+    """Runs until the service is gone; what was answered goes to told."""
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        while not stop.is_set():
+            reply = service.run("pass", key=f"{threading.get_ident()}-{time.monotonic_ns()}")
+            assert reply.status == 200, reply
+            told.append(reply.json)
+
+
+def kill_at_work(service, told):
+    """Kills it while eight clients are served, and starts it again."""
+    stop = threading.Event()
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        futures = [pool.submit(work, service, stop, told) for _ in range(8)]
+        wanted = len(told) + random.randrange(20, 60)
+        wait_until(lambda: len(told) >= wanted or any(it.done() for it in futures), "some answers")
+        time.sleep(random.random() * 0.02)
+        service.kill()
+        stop.set()
+        for it in futures:
+            it.result(PATIENCE)
+    service.start()
+
+
+@pytest.mark.parametrize("durability", ["disk", "kernel"])
+def test_what_was_acknowledged_survives_kill(make_service, durability):
+    service = make_service(f"--durability={durability}")
+    told = []
+    for _ in range(4):
+        kill_at_work(service, told)
+        rows = {row["id"]: row for row in service.rows("SELECT * FROM executions")}
+        assert {it["execution_id"] for it in told} <= set(rows)
+        for it in told:
+            row = rows[it["execution_id"]]
+            assert (row["verdict"], row["exit_code"], row["started"]) == (
+                it["verdict"], it["exit_code"], it["started_at"])
+        assert {row["verdict"] for row in rows.values()} <= {"ok", "interrupted"}
+    kept = service.rows("SELECT count(*) AS n FROM idempotency")[0]["n"]
+    assert kept >= len(told)
+
+
+def test_without_durability_the_last_can_be_lost(make_service):
+    """The control of the test above: it would see a loss."""
+    service = make_service("--durability=off")
+    told = []
+    for _ in range(40):
+        kill_at_work(service, told)
+        kept = {row["id"] for row in service.rows("SELECT id FROM executions WHERE verdict = 'ok'")}
+        if {it["execution_id"] for it in told} - kept:
+            return
+    pytest.fail("nothing was ever lost")
+
+
+def test_what_ran_is_interrupted(make_service):
+    service = make_service()
+    box = service.create()
+    def hang():
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            service.run("import time; time.sleep(100)")
+    threads = [threading.Thread(target=hang) for _ in range(5)]
+    for it in threads:
+        it.start()
+    def running():
+        return [row for row in service.get(EXECUTIONS).json["executions"] if row["state"] == "running"]
+    before = wait_until(lambda: len(running()) == 5 and running(), "the start of five")
+    assert {row["verdict"] for row in before} == {None}
+    service.kill()
+    for it in threads:
+        it.join()
+    service.start()
+    after = {row["execution_id"]: row for row in service.get(EXECUTIONS).json["executions"]}
+    for row in before:
+        assert after[row["execution_id"]]["state"] == "interrupted"
+        assert after[row["execution_id"]]["verdict"] is None
+    row, = service.rows("SELECT * FROM sandboxes WHERE id = ?", box["sandbox_id"])
+    assert row["state"] == "interrupted"
+    assert service.get(f"/api/v1/sandbox/{box['sandbox_id']}").status == 404
+
+
+def test_an_end_in_order_loses_nothing_without_durability(make_service):
+    service = make_service("--durability=off")
+    told = {service.run("pass").json["execution_id"] for _ in range(10)}
+    box = service.create()
+    assert service.stop() == 0
+    assert told <= {row["id"] for row in service.rows("SELECT id FROM executions WHERE verdict = 'ok'")}
+    row, = service.rows("SELECT * FROM sandboxes WHERE id = ?", box["sandbox_id"])
+    assert row["state"] == "destroyed"
+
+
+# ---- two of them (DR-09) ----
+
+def test_a_second_service_on_the_same_state_is_refused(make_service):
+    service = make_service()
+    second = make_service(start=False)
+    second.state = service.state
+    for _ in range(2):
+        status, text = second.fails()
+        assert status == 75 and "in use by another coto serve" in text and "--state-dir" in text
+    assert service.run("print(1)").json["stdout"] == "1\n"
+    assert service.stop() == 0
+    second.start()
+    assert second.run("print(2)").json["stdout"] == "2\n"
+    second.kill()
+
+
+# ---- files that are not as they should be (DR-08) ----
+
+def damaged(service):
+    with open(service.state / "records.db", "r+b") as file:
+        file.seek(4096)
+        file.write(b"noise" * 800)
+
+
+def not_a_database(service):
+    (service.state / "records.db").write_bytes(b"noise" * 4096)
+
+
+def truncated(service):
+    path = service.state / "records.db"
+    with open(path, "r+b") as file:
+        file.truncate(path.stat().st_size // 4096 // 2 * 4096)
+
+
+def newer(service):
+    service.change("PRAGMA user_version = 99")
+
+
+def foreign(service):
+    service.change("PRAGMA application_id = 7")
+
+
+def read_only(service):
+    service.state.chmod(0o500)
+    for path in service.state.iterdir():
+        path.chmod(0o400)
+
+
+def for_all(service):
+    service.state.chmod(0o755)
+
+
+@pytest.mark.parametrize("spoil, message", [
+    (damaged, "damaged"), (not_a_database, "not a database"), (truncated, "records in"),
+    (newer, "written by a newer coto (version 99"), (foreign, "not of coto"),
+    (read_only, "readonly"), (for_all, "not private"),
+], ids=lambda value: getattr(value, "__name__", ""))
+def test_bad_state_is_refused_and_left_alone(make_service, spoil, message):
+    service = make_service()
+    for _ in range(20):
+        service.run("pass")
+    service.stop()
+    spoil(service)
+    before = (service.state / "records.db").read_bytes()
+    for _ in range(2):
+        status, text = service.fails()
+        assert 0 < status < 128 and message in text, (status, text)
+        assert len(text.strip().splitlines()[-1]) > 20  # a remedy
+    assert (service.state / "records.db").read_bytes() == before
+    service.process = None
+
+
+def test_a_torn_log_costs_only_what_was_not_told(make_service):
+    """The machine died while the log was written: its last, unfinished part is ignored."""
+    service = make_service()
+    told = {service.run("pass").json["execution_id"] for _ in range(10)}
+    service.kill()
+    with open(service.state / "records.db-wal", "ab") as file:
+        file.write(b"\x5a" * 3000)
+    service.start()
+    assert told <= {row["id"] for row in service.rows("SELECT id FROM executions")}
+
+
+# ---- a full disk (DR-07) ----
+
+@contextlib.contextmanager
+def full_disk(service):
+    """Yields functions that fill the disk and make room: of a file system of its own as root, else a
+    limit on the size of the service's files stands for it."""
+    if not ROOT:
+        service.start()
+        yield lambda: service.limit_files((4096, -1)), lambda: service.limit_files(SIZE_ANY)
+        return
+    service.state.mkdir(0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m,mode=700", "tmpfs", service.state], check=True)
+    ballast = service.state / "ballast"
+    def fill():
+        with contextlib.suppress(OSError), open(ballast, "wb", buffering=0) as file:
+            while True:
+                file.write(b"x" * 4096)
+    try:
+        service.start()
+        yield fill, ballast.unlink
+    finally:
+        service.kill()
+        subprocess.run(["umount", service.state], check=True)
+
+
+def test_a_full_disk_refuses_runs_until_there_is_room(make_service):
+    service = make_service(start=False)
+    with full_disk(service) as (fill, make_room):
+        first = service.run("print(1)").json["execution_id"]
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            going_on = pool.submit(service.run, "import time; time.sleep(1); print(2)")
+            wait_until(lambda: service.rows("SELECT 1 FROM executions WHERE verdict IS NULL"), "the start")
+            fill()
+            refused = wait_until(lambda: (reply := service.run("print(3)")).status == 503 and reply)
+            assert "records in" in refused.json["message"] and refused.json["remedy"]
+            assert refused.headers["Retry-After"]
+            assert service.get("/readyz").status == 503
+            assert service.get("/healthz").status == 200
+            assert service.get(f"{EXECUTIONS}/{first}").status == 200
+            # what runs goes on to its end; that it ended cannot be promised
+            late = going_on.result(PATIENCE)
+            assert late.status == 503 and "could not be recorded" in late.json["message"]
+        make_room()
+        wait_until(lambda: service.get("/readyz").status == 200, "readiness")
+        assert service.run("print(4)").json["stdout"] == "4\n"
+        # by now the late one is there too
+        assert {row["verdict"] for row in service.rows("SELECT * FROM executions")} == {"ok"}
+        assert service.rows("PRAGMA integrity_check") == [{"integrity_check": "ok"}]
+        assert service.stop() == 0
+
+
+def test_memory_stays_flat(make_service):
+    """Records pass through; they do not pile up."""
+    service = make_service("--durability=kernel")
+    def resident():
+        return sum(int(line.split()[1]) for pid, name in service.members() if name.startswith("coto-serve")
+                   for line in open(f"/proc/{pid}/status") if line.startswith("VmRSS"))
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: service.run("pass"), range(100)))
+        before = resident()
+        list(pool.map(lambda _: service.run("pass"), range(300)))
+    assert resident() < before + 1024
