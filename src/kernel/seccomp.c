@@ -240,7 +240,9 @@ static bool holds(enum check_id check, const uint64_t args[6])
     case CHECK_MKNODAT:
         return mode_holds(args[2]);
     case CHECK_SCHED: /* SCHED_OTHER, SCHED_BATCH, SCHED_IDLE */
-        return policy == 0 || policy == 3 || policy == 5;
+        return (uint32_t)args[0] != 1 && (policy == 0 || policy == 3 || policy == 5);
+    case CHECK_PRIORITY: /* its process group and its uid are init's too */
+        return args[0] == 0 && (uint32_t)args[1] != 1;
     case CHECK_PERF:
         return args[1] == 0;
     case CHECK_NOT_INIT: /* it has the program's uid, which is all the kernel asks for */
@@ -345,6 +347,7 @@ static const struct check checks[CHECK_COUNT] = {
     [CHECK_MKNOD] = {ALLOW, {{{1, MODES}}}},
     [CHECK_MKNODAT] = {ALLOW, {{{2, MODES}}}},
     [CHECK_SCHED] = {ALLOW, {{{1, MASKED(~(uint32_t)RESET_ON_FORK, 0, 3, 5)}}}},
+    [CHECK_PRIORITY] = {ALLOW, {{{0, VALUES(0)}}}},
     [CHECK_PERF] = {ALLOW, {{{1, VALUES(0)}}}},
     [CHECK_NOT_INIT] = {DENY_VALUES, {{{0, VALUES(1)}}}},
     [CHECK_RLIMIT] = {DENY_VALUES, {{{0, VALUES(RES_CORE)}}}},
@@ -507,6 +510,9 @@ static int compile_check(struct builder *b, enum check_id id)
     for (int i = 2; i >= 0; i--)
         if (check->clauses[i][0].count)
             next = emit_clause(b, check->clauses[i], next);
+    static const struct term init_pid[] = {{0, VALUES(1)}, {1, VALUES(1)}};
+    if (id == CHECK_SCHED || id == CHECK_PRIORITY)
+        next = emit_term(b, &init_pid[id == CHECK_PRIORITY], deny, next);
     return next;
 }
 

@@ -280,7 +280,7 @@
     X(prlimit64, STRICT, ENOSYS, PRLIMIT) \
     X(getrusage, STRICT, ENOSYS, NONE) \
     X(getpriority, STRICT, ENOSYS, NONE) \
-    X(setpriority, STRICT, ENOSYS, NONE) \
+    X(setpriority, STRICT, ENOSYS, PRIORITY) \
     X(sched_yield, STRICT, ENOSYS, NONE) \
     X(sched_getaffinity, STRICT, ENOSYS, NONE) \
     X(sched_setaffinity, STRICT, ENOSYS, NOT_INIT) \
@@ -539,7 +539,8 @@
     X(PERSONALITY, EPERM, "persona is 0, 8, 0x20000, 0x20008, 0x40000 or the query 0xffffffff") \
     X(MKNOD, EPERM, "mode is a regular file, FIFO or socket") \
     X(MKNODAT, EPERM, "mode is a regular file, FIFO or socket") \
-    X(SCHED, EPERM, "policy is SCHED_OTHER, SCHED_BATCH or SCHED_IDLE") \
+    X(SCHED, EPERM, "pid is not 1, coto-init; policy is SCHED_OTHER, SCHED_BATCH or SCHED_IDLE") \
+    X(PRIORITY, EPERM, "which is PRIO_PROCESS; who is not 1, coto-init") \
     X(PERF, EPERM, "pid is 0, the caller itself") \
     X(NOT_INIT, EPERM, "pid is not 1, coto-init") \
     X(RLIMIT, EINVAL, "resource is not RLIMIT_CORE") \

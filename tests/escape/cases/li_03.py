@@ -11,12 +11,14 @@ def group(): open('/proc/self/autogroup', 'w').write('-5')
 """
 ROWS = {'nice': 'attempt(os.nice, -5)', 'own': 'attempt(os.setpriority, 0, 0, -10)',
         'group': 'attempt(os.setpriority, 1, 0, -10)', 'user': 'attempt(os.setpriority, 2, 0, -10)',
-        'init up': 'attempt(os.setpriority, 0, 1, -1)',
+        'init up': 'attempt(os.setpriority, 0, 1, -1)', 'init down': 'attempt(os.setpriority, 0, 1, 19)',
+        'init idle': 'attempt(os.sched_setscheduler, 1, os.SCHED_IDLE, os.sched_param(0))',
         'io realtime': 'kernel(251, 1, 0, 1 << 13)', 'io of init': 'kernel(251, 1, 1, 3 << 13)',
         'autogroup': 'attempt(group)'}
 
 
-# Init has the program's uid, so it can be slowed down; the supervisor's clock is not in its reach.
+# Init has the program's uid, so only the filter keeps it from being slowed down; and should that
+# be possible, the supervisor's clock is not in its reach.
 SLOW = TRY + """
 attempt(os.setpriority, 0, 1, 19)
 attempt(os.sched_setscheduler, 1, os.SCHED_IDLE, os.sched_param(0))
