@@ -64,7 +64,7 @@ static const char tail[] =
 
 static const char *access_word(enum coto_access access)
 {
-    static const char *const words[] = {"anybody", "service", "sandbox"};
+    static const char *const words[] = {"anybody", "service", "sandbox", "sandbox"};
 
     return words[access];
 }

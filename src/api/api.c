@@ -158,7 +158,7 @@ void coto_api_handle(struct coto_http_request *request, void *arg)
         api_reply_error(request, status, &err, "");
         return;
     }
-    if (coto_http_has_body(request))
+    if (call.endpoint->how != COTO_HOW_UPLOAD && coto_http_has_body(request))
         coto_http_collect(request, COTO_API_BODY, call_function, api);
     else
         call_function(request, api);
@@ -188,6 +188,7 @@ int coto_api_new(const struct coto_api_config *config, struct coto_loop *loop, i
     api->config = *config;
     api->loop = loop;
     api->control_fd = control_fd;
+    api->last_outcome = &api->outcomes;
     pthread_mutex_init(&api->control_lock, NULL);
     pthread_cond_init(&api->control_changed, NULL);
     json_object_seed(0);
@@ -215,6 +216,7 @@ void coto_api_free(struct coto_api *api)
         while (api->buckets[i])
             api_sandbox_drop(api, api->buckets[i], "destroyed");
     api_forget_revoked(api, INT64_MAX);
+    api_outcomes_expire(api, INT64_MAX);
     coto_policy_fini(&api->ceiling);
     coto_buf_fini(&api->openapi);
     free(api);

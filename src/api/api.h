@@ -75,6 +75,12 @@ struct api_job {
     struct coto_http_request *request; /* NULL once the client is gone */
     struct coto_caller caller;
     int cancel_fd; /* eventfd */
+    struct api_flow *flow; /* bytes that pass while it runs; NULL: none */
+    bool is_stream;  /* output is told as events */
+    bool is_dropped; /* its client did not read; it runs on */
+    bool is_async;   /* its client has its answer already */
+    unsigned char carry[2][4]; /* events: an unfinished character of stdout, stderr */
+    size_t carried[2];
     json_t *body;
     void (*run)(struct api_job *job, int channel_fd); /* on a worker */
     void (*done)(struct api_job *job);                /* on the loop; answers */
@@ -92,7 +98,7 @@ struct api_job {
     bool must_run;     /* however many wait: it gives something back */
     unsigned life;     /* of the launcher it ran with */
     bool is_execution; /* to be recorded */
-    char started[COTO_TIME_TEXT];
+    char accepted[COTO_TIME_TEXT], started[COTO_TIME_TEXT];
     struct coto_record *record; /* must be durable before the answer */
     struct api_key *key;
     struct api_query query;
@@ -101,6 +107,7 @@ struct api_job {
     char field[64];     /* of the body that err is about; "" none */
     struct coto_buf reply;
     struct api_job *next;
+    struct api_job *next_running, **running; /* in its bucket, by id; NULL: in none */
 };
 
 struct api_workers {
@@ -110,6 +117,17 @@ struct api_workers {
     unsigned queued, idle, count, max;
     bool ending;
     pthread_t threads[512];
+};
+
+/* What became of an async execution. */
+struct api_outcome {
+    char id[COTO_ID_TEXT];
+    struct coto_caller caller;
+    char sandbox[COTO_ID_TEXT];
+    char accepted[COTO_TIME_TEXT];
+    int64_t ended_us;
+    struct coto_buf text; /* "result":... or "error":... */
+    struct api_outcome *next;
 };
 
 /* ---- sandboxes of callers (sandboxes.c) ---- */
@@ -122,6 +140,7 @@ struct api_sandbox {
     char token[COTO_API_TOKEN];
     char agent[128];
     enum api_state state;
+    struct api_job *job; /* that uses it */
     struct coto_sandbox *box;
     struct coto_policy policy; /* what it was created with; executions start from it */
     struct coto_plan plan;     /* the box refers to it */
@@ -152,6 +171,10 @@ struct coto_api {
     struct api_workers workers;
     struct api_sandbox *buckets[API_BUCKETS];
     unsigned sandbox_count;
+    unsigned transfers; /* that run */
+    struct api_job *running[API_BUCKETS]; /* executions, by id */
+    struct api_outcome *outcomes, **last_outcome; /* of async executions, oldest first */
+    size_t outcome_bytes, outcome_count;
     struct api_counters counters;
     struct coto_policy ceiling; /* of what callers may set: the most */
     struct coto_buf openapi;
@@ -198,6 +221,8 @@ void api_submit(struct api_job *job);
  * it has answered. */
 struct api_job *api_job_new(struct api_call *call);
 void api_job_free(struct api_job *job);
+/* Ends what it does; its answer still comes. */
+void api_job_cancel(struct api_job *job);
 void api_finish(void *job); /* on the loop */
 
 /* revoke.c */
@@ -219,6 +244,7 @@ void api_reply(struct coto_http_request *request, int status, const struct coto_
 void api_reply_error(struct coto_http_request *request, int status, const struct coto_err *err,
                      const char *field);
 void api_reply_job(struct api_job *job); /* reply or err of the job */
+void api_write_error(const struct coto_err *err, const char *field, struct coto_buf *out);
 
 /* check.c: the body against the table; err and field say what is wrong. */
 int api_check(struct api_job *job, enum coto_body body);
@@ -235,7 +261,28 @@ int api_body_code(struct api_job *job);
 void api_plan_parked(struct coto_plan *plan);
 void api_run_plan(struct api_job *job, struct coto_run_in *in);
 
+/* events.c: on the worker */
+void api_events_begin(struct api_job *job);
+void api_events_output(void *job, int which, const char *data, size_t len);
+void api_events_end(struct api_job *job); /* of the output; the result is told by the loop */
+
+/* running.c */
+void api_running_add(struct api_job *job);
+void api_running_remove(struct api_job *job);
+struct api_job *api_running_find(struct coto_api *api, const struct coto_caller *caller, const char *id);
+/* 202, and the client is free to go. */
+void api_accept(struct api_job *job);
+/* Keeps what the client of an async execution comes back for, for a while. */
+void api_outcome_keep(struct api_job *job);
+const struct api_outcome *api_outcome_find(struct coto_api *api, const struct coto_caller *caller,
+                                           const char *id); /* or NULL */
+void api_outcomes_expire(struct coto_api *api, int64_t now_us);
+
 /* sandboxes.c */
+unsigned api_bucket(const char *id);
+/* A job that has the call's sandbox to itself until api_sandbox_release; NULL: answered. */
+struct api_job *api_sandbox_job(struct api_call *call);
+void api_sandbox_release(struct api_job *job);
 struct api_sandbox *api_sandbox_find(struct coto_api *api, const char *id);
 void api_sandbox_add(struct coto_api *api, struct api_sandbox *sandbox);
 void api_sandbox_remove(struct coto_api *api, struct api_sandbox *sandbox);

@@ -52,9 +52,9 @@ static int by_sandbox_token(struct api_call *call, const struct coto_claims *cla
 
     if (!s || strcmp(s->tenant, claims->sub) != 0)
         return refuse(err);
-    if (call->endpoint->access != COTO_ACCESS_SANDBOX)
+    if (call->endpoint->access == COTO_ACCESS_SERVICE)
         return forbid(err, "the token of a sandbox is good for that sandbox only");
-    if (strcmp(call->id, s->id) != 0) {
+    if (call->endpoint->access == COTO_ACCESS_SANDBOX && strcmp(call->id, s->id) != 0) {
         coto_err_set(err, COTO_ERR_NOTFOUND, 0, "no such sandbox");
         return 404;
     }

@@ -153,6 +153,10 @@ int api_body_policy(struct api_job *job, const struct coto_policy *from)
         return -1;
     }
     job->cold = json_is_true(json_object_get(job->body, "cold"));
+    if (language && !coto_language_find(language)) {
+        fail(job, "language", "no such language");
+        return coto_err_remedy(&job->err, "GET /api/v1/capabilities lists what there is");
+    }
     if (language && set_option(job, COTO_OPT_LANG, "language", language))
         return -1;
     if (!*coto_policy_str(&job->policy, COTO_OPT_LANG) &&

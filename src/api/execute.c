@@ -1,6 +1,7 @@
 /* POST /api/v1/run and /api/v1/sandbox/{id}/execute. */
 #include "api/api.h"
 
+#include "api/flow.h"
 #include "base/units.h"
 #include "kernel/apparmor.h"
 #include "report/json.h"
@@ -25,15 +26,25 @@ void api_run_plan(struct api_job *job, struct coto_run_in *in)
     struct coto_io io = {.in_fd = job->in_fd,
                          .out_fd = -1,
                          .err_fd = -1,
-                         .capture = true,
+                         .capture = !job->is_stream,
                          .capture_max = KEEP_BYTES,
+                         .sink = job->is_stream ? api_events_output : NULL,
+                         .sink_arg = job,
                          .artifacts_fd = -1,
                          .cancel_fd = job->cancel_fd};
 
+    if (json_is_true(json_object_get(job->body, "artifacts"))) {
+        job->plan.want_artifacts = true;
+        io.artifacts_max = KEEP_BYTES;
+    }
     if (job->is_execution)
         api_record_start(job);
+    if (job->is_stream)
+        api_events_begin(job);
     job->has_result = coto_core_run_in(in, &job->plan, &io, &job->result, &job->err) == 0;
     job->lost = in->lost;
+    if (job->is_stream)
+        api_events_end(job);
     if (job->is_execution)
         api_record_end(job);
 }
@@ -49,6 +60,46 @@ static void count(struct api_job *job)
     }
     c->verdicts[job->result.verdict % 32]++;
     c->run_us += (uint64_t)job->result.duration_us;
+}
+
+static bool wants_events(const struct api_call *call)
+{
+    const char *accept = coto_http_header(call->request, "Accept");
+    char text[8];
+
+    return (accept && strstr(accept, COTO_HTTP_EVENTS)) ||
+           (coto_http_query_get(call->request, "stream", text, sizeof text) == 1 &&
+            strcmp(text, "1") == 0);
+}
+
+static int check_how(struct api_job *job)
+{
+    const char *wrong = job->is_async && job->is_stream                            ? "async"
+                        : !job->is_async && json_object_get(job->body, "callback_url") ? "callback_url"
+                                                                                   : NULL;
+
+    if (wrong) {
+        snprintf(job->field, sizeof job->field, "%s", wrong);
+        return coto_err_set(&job->err, COTO_ERR_USAGE, 0, "%s: %s", wrong,
+                            job->is_async ? "cannot be streamed" : "is for async executions");
+    }
+    return job->is_stream ? api_flow_new(job, true) : 0;
+}
+
+static void submit_execution(struct api_call *call, struct api_job *job)
+{
+    job->is_execution = true;
+    job->is_stream = wants_events(call);
+    job->is_async = json_is_true(json_object_get(job->body, "async"));
+    if (check_how(job) == 0) {
+        coto_clock_utc(job->accepted);
+        api_submit(job);
+        return;
+    }
+    job->is_async = false;
+    job->done(job);
+    api_reply_job(job);
+    api_job_free(job);
 }
 
 /* ---- run ---- */
@@ -77,10 +128,9 @@ void coto_api_run(struct api_call *call)
 
     if (!job)
         return;
-    job->is_execution = true;
     job->run = run_once;
     job->done = count;
-    api_submit(job);
+    submit_execution(call, job);
 }
 
 /* ---- execute ---- */
@@ -102,6 +152,8 @@ static void write_execution(struct api_job *job)
                                                       : r->facts.usage.memory_peak_bytes * 1000 / COTO_MB);
     coto_json_end(&json, '}');
     coto_json_bool(&json, "output_truncated", r->out.truncated);
+    if (job->plan.want_artifacts)
+        coto_report_json_artifacts(r, &json);
     coto_json_end(&json, '}');
     coto_buf_addc(&job->reply, '\n');
 }
@@ -125,37 +177,18 @@ static void execute(struct api_job *job, int channel_fd)
 
 static void executed(struct api_job *job)
 {
-    struct api_sandbox *s = job->sandbox;
-
     count(job);
-    s->used_us = coto_clock_us();
-    s->executions++;
-    bool ending = s->state == API_ENDING;
-    s->state = API_IDLE;
-    if (job->lost)
-        s->ended_as = "lost";
-    if (job->lost || ending)
-        api_sandbox_end(job->api, s);
+    job->sandbox->executions++;
+    api_sandbox_release(job);
 }
 
 void coto_api_execute(struct api_call *call)
 {
-    struct api_sandbox *s = api_sandbox_find(call->api, call->id);
-    struct coto_err err = {0};
+    struct api_job *job = api_sandbox_job(call);
 
-    if (s->state != API_IDLE) {
-        coto_err_set(&err, COTO_ERR_LIMIT, 0, "the sandbox is busy with another execution, or ending");
-        coto_err_remedy(&err, "wait for it, or create another sandbox");
-        api_reply_error(call->request, 409, &err, "");
-        return;
-    }
-    struct api_job *job = api_job_new(call);
     if (!job)
         return;
-    job->sandbox = s;
-    s->state = API_BUSY;
-    job->is_execution = true;
     job->run = execute;
     job->done = executed;
-    api_submit(job);
+    submit_execution(call, job);
 }

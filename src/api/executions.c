@@ -1,4 +1,5 @@
-/* GET /api/v1/executions and /api/v1/executions/{id}: the records of the caller's executions. */
+/* /api/v1/executions and /api/v1/executions/{id}: the records of the caller's executions, with
+ * the outcome of async ones; cancelling. */
 #include "api/api.h"
 
 #include <stdio.h>
@@ -37,6 +38,8 @@ static void write_count(struct coto_json *json, const char *key, int64_t value)
 
 static const char *state_of(const struct coto_execution *e)
 {
+    if (strcmp(e->verdict, "queued") == 0)
+        return e->verdict;
     if (!e->verdict[0])
         return "running";
     return strcmp(e->verdict, "interrupted") == 0 || strcmp(e->verdict, "error") == 0 ? e->verdict
@@ -59,7 +62,7 @@ static void write_execution(const struct coto_execution *e, struct coto_json *js
     write_ms(json, "cpu_ms", e->cpu_us);
     write_count(json, "memory_peak_bytes", e->memory_peak_bytes);
     coto_json_str(json, "code_hash", or_null(e->code_hash));
-    coto_json_str(json, "policy_hash", e->policy_hash);
+    coto_json_str(json, "policy_hash", or_null(e->policy_hash));
     coto_json_end(json, '}');
 }
 
@@ -68,7 +71,8 @@ static void nothing(struct api_job *job)
     (void)job;
 }
 
-static void submit(struct api_call *call, void (*run)(struct api_job *job, int channel_fd))
+static void submit(struct api_call *call, void (*run)(struct api_job *job, int channel_fd),
+                   void (*done)(struct api_job *job))
 {
     struct coto_err err = {0};
 
@@ -78,7 +82,7 @@ static void submit(struct api_call *call, void (*run)(struct api_job *job, int c
         return;
     }
     memcpy(call->query.id, call->id, sizeof call->query.id);
-    api_submit_reading(call, run, nothing);
+    api_submit_reading(call, run, done);
 }
 
 /* ---- one ---- */
@@ -90,6 +94,8 @@ static void get(struct api_job *job, int channel_fd)
     int found = coto_records_get(job->api->records, job->caller.tenant, job->query.id, &execution, &job->err);
 
     (void)channel_fd;
+    if (found > 0 && job->caller.sandbox[0] && strcmp(job->caller.sandbox, execution.sandbox) != 0)
+        found = 0;
     if (found == 0) {
         job->status = 404;
         coto_err_set(&job->err, COTO_ERR_NOTFOUND, 0, "no such execution");
@@ -100,9 +106,65 @@ static void get(struct api_job *job, int channel_fd)
     coto_buf_addc(&job->reply, '\n');
 }
 
+/* One that has not begun, or failed before it could: it has no record. */
+static void write_unrecorded(struct api_job *job, const char *verdict, const char *since)
+{
+    struct coto_execution e = {.duration_us = -1, .exit_code = -1, .cpu_us = -1, .memory_peak_bytes = -1};
+    struct coto_json json = {.out = &job->reply};
+
+    snprintf(e.id, sizeof e.id, "%s", job->query.id);
+    snprintf(e.sandbox, sizeof e.sandbox, "%s", job->caller.sandbox);
+    snprintf(e.verdict, sizeof e.verdict, "%s", verdict);
+    snprintf(e.started, sizeof e.started, "%s", since);
+    job->err.kind = 0;
+    job->status = 200;
+    write_execution(&e, &json);
+    coto_buf_addc(&job->reply, '\n');
+}
+
+/* On the loop, where the outcomes are. */
+static void got(struct api_job *job)
+{
+    const struct api_job *running = api_running_find(job->api, &job->caller, job->query.id);
+    const struct api_outcome *outcome = api_outcome_find(job->api, &job->caller, job->query.id);
+
+    if (job->status == 404 && running)
+        write_unrecorded(job, "queued", running->accepted);
+    else if (job->status == 404 && outcome)
+        write_unrecorded(job, "error", outcome->accepted);
+    if (job->err.kind || !outcome)
+        return;
+    job->reply.len -= 2; /* "}\n" */
+    coto_buf_addf(&job->reply, ",%s}\n", coto_buf_str(&outcome->text));
+}
+
 void coto_api_execution(struct api_call *call)
 {
-    submit(call, get);
+    submit(call, get, got);
+}
+
+/* ---- its end ---- */
+
+void coto_api_cancel(struct api_call *call)
+{
+    struct api_job *job = api_running_find(call->api, &call->caller, call->id);
+    struct coto_err err = {0};
+    coto_auto_buf body = {0};
+    struct coto_json json = {.out = &body};
+
+    if (!job) {
+        coto_err_set(&err, COTO_ERR_NOTFOUND, 0, "no such execution is running");
+        coto_err_remedy(&err, "GET on the same address tells whether and how it ended");
+        api_reply_error(call->request, 404, &err, "");
+        return;
+    }
+    api_job_cancel(job);
+    coto_json_begin(&json, NULL, '{');
+    coto_json_str(&json, "execution_id", job->id);
+    coto_json_str(&json, "state", "cancelling");
+    coto_json_end(&json, '}');
+    coto_buf_addc(&body, '\n');
+    api_reply(call->request, 202, &body);
 }
 
 /* ---- many ---- */
@@ -177,5 +239,5 @@ void coto_api_executions(struct api_call *call)
     if (take_limit(call, &query->limit) || take_id(call, "before", query->before) ||
         take_id(call, "sandbox", query->sandbox))
         return;
-    submit(call, list);
+    submit(call, list, nothing);
 }

@@ -1,5 +1,7 @@
 #include "api/api.h"
 
+#include "api/flow.h"
+
 #include <string.h>
 
 void api_reply(struct coto_http_request *request, int status, const struct coto_buf *body)
@@ -7,11 +9,9 @@ void api_reply(struct coto_http_request *request, int status, const struct coto_
     coto_http_reply(request, status, "application/json", body->data, body->len);
 }
 
-void api_reply_error(struct coto_http_request *request, int status, const struct coto_err *err,
-                     const char *field)
+void api_write_error(const struct coto_err *err, const char *field, struct coto_buf *out)
 {
-    coto_auto_buf body = {0};
-    struct coto_json json = {.out = &body};
+    struct coto_json json = {.out = out};
 
     coto_json_begin(&json, NULL, '{');
     coto_json_str(&json, "code", coto_err_info(err->kind)->word);
@@ -19,6 +19,14 @@ void api_reply_error(struct coto_http_request *request, int status, const struct
     coto_json_str(&json, "remedy", err->remedy[0] ? err->remedy : NULL);
     coto_json_str(&json, "field", field && *field ? field : NULL);
     coto_json_end(&json, '}');
+}
+
+void api_reply_error(struct coto_http_request *request, int status, const struct coto_err *err,
+                     const char *field)
+{
+    coto_auto_buf body = {0};
+
+    api_write_error(err, field, &body);
     coto_buf_addc(&body, '\n');
     if (status == 429 || status == 503)
         coto_http_add_header(request, "Retry-After", "1");
@@ -27,11 +35,33 @@ void api_reply_error(struct coto_http_request *request, int status, const struct
     api_reply(request, status ? status : coto_err_info(err->kind)->http_status, &body);
 }
 
+/* The end of an answer that was begun. What failed can only be told to readers of events;
+ * others see that it breaks off. */
+static void end_stream(struct api_job *job)
+{
+    coto_auto_buf text = {0};
+
+    if (job->err.kind && !job->is_stream) {
+        coto_http_break(job->request);
+        return;
+    }
+    if (job->is_stream) {
+        if (job->err.kind)
+            api_write_error(&job->err, job->field, &text);
+        else
+            coto_buf_add(&text, job->reply.data, strcspn(coto_buf_str(&job->reply), "\n"));
+        coto_http_event(job->request, job->err.kind ? "error" : "result", coto_buf_str(&text), text.len);
+    }
+    coto_http_finish(job->request);
+}
+
 void api_reply_job(struct api_job *job)
 {
     if (!job->request)
         return;
-    if (job->err.kind)
+    if (api_flow_is_begun(job))
+        end_stream(job);
+    else if (job->err.kind)
         api_reply_error(job->request, job->status, &job->err, job->field);
     else
         api_reply(job->request, job->status ? job->status : 200, &job->reply);

@@ -3,6 +3,7 @@
 
 #include "auth/jwt.h"
 #include "base/own.h"
+#include "core/files.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 
 /* ---- the table ---- */
 
-static unsigned bucket(const char *id)
+unsigned api_bucket(const char *id)
 {
     unsigned hash = 2166136261u;
 
@@ -25,7 +26,7 @@ static unsigned bucket(const char *id)
 
 struct api_sandbox *api_sandbox_find(struct coto_api *api, const char *id)
 {
-    struct api_sandbox *s = api->buckets[bucket(id)];
+    struct api_sandbox *s = api->buckets[api_bucket(id)];
 
     while (s && strcmp(s->id, id) != 0)
         s = s->next;
@@ -34,7 +35,7 @@ struct api_sandbox *api_sandbox_find(struct coto_api *api, const char *id)
 
 void api_sandbox_add(struct coto_api *api, struct api_sandbox *sandbox)
 {
-    struct api_sandbox **at = &api->buckets[bucket(sandbox->id)];
+    struct api_sandbox **at = &api->buckets[api_bucket(sandbox->id)];
 
     sandbox->next = *at;
     *at = sandbox;
@@ -43,7 +44,7 @@ void api_sandbox_add(struct coto_api *api, struct api_sandbox *sandbox)
 
 void api_sandbox_remove(struct coto_api *api, struct api_sandbox *sandbox)
 {
-    struct api_sandbox **at = &api->buckets[bucket(sandbox->id)];
+    struct api_sandbox **at = &api->buckets[api_bucket(sandbox->id)];
 
     while (*at && *at != sandbox)
         at = &(*at)->next;
@@ -81,6 +82,42 @@ unsigned api_sandbox_count(const struct coto_api *api, const char *tenant)
     return count;
 }
 
+/* ---- use ---- */
+
+struct api_job *api_sandbox_job(struct api_call *call)
+{
+    struct api_sandbox *s = api_sandbox_find(call->api, call->id);
+    struct coto_err err = {0};
+
+    if (s->state != API_IDLE) {
+        coto_err_set(&err, COTO_ERR_LIMIT, 0, "the sandbox is busy with another request, or ending");
+        coto_err_remedy(&err, "wait for it, or create another sandbox");
+        api_reply_error(call->request, 409, &err, "");
+        return NULL;
+    }
+    struct api_job *job = api_job_new(call);
+    if (!job)
+        return NULL;
+    job->sandbox = s;
+    s->job = job;
+    s->state = API_BUSY;
+    return job;
+}
+
+void api_sandbox_release(struct api_job *job)
+{
+    struct api_sandbox *s = job->sandbox;
+    bool ending = s->state == API_ENDING;
+
+    s->job = NULL;
+    s->used_us = coto_clock_us();
+    s->state = API_IDLE;
+    if (job->lost)
+        s->ended_as = "lost";
+    if (job->lost || ending)
+        api_sandbox_end(job->api, s);
+}
+
 /* ---- create ---- */
 
 /* The token of this sandbox alone; it lives no longer than the sandbox may. */
@@ -97,6 +134,33 @@ static int mint_token(struct api_job *job, struct api_sandbox *s)
     return 0;
 }
 
+/* Files that the request brings; the job's plan has them. */
+static int put_files(struct api_job *job, struct api_sandbox *s)
+{
+    struct coto_files files = {.sandbox = s->box, .cancel_fd = -1};
+    size_t skip = strlen(s->plan.workdir) + 1;
+    int failed = 0;
+
+    for (size_t i = 0; i < job->plan.file_count && !failed; i++) {
+        const struct coto_plan_file *file = &job->plan.files[i];
+        bool below = strncmp(file->target, s->plan.workdir, skip - 1) == 0;
+        failed = coto_files_put(&files, file->target + (below ? skip : 0), file->mode, file->data,
+                                file->len, false, &job->err);
+    }
+    if (job->plan.file_count && !failed)
+        failed = coto_files_settle(&files, ".", NULL, &job->err);
+    coto_files_fini(&files);
+    return failed;
+}
+
+static int plan_files(struct api_job *job, const struct api_sandbox *s)
+{
+    job->plan.workdir = strdup(s->plan.workdir);
+    if (!job->plan.workdir)
+        return coto_err_set(&job->err, COTO_ERR_LIMIT, ENOMEM, "files");
+    return api_body_files(job);
+}
+
 static void create(struct api_job *job, int channel_fd)
 {
     struct api_sandbox *s = job->sandbox;
@@ -111,9 +175,10 @@ static void create(struct api_job *job, int channel_fd)
     job->policy = (struct coto_policy){0};
     api_plan_parked(&s->plan);
     s->plan.parked = s->plan.parked && !job->cold;
-    if (coto_plan_new_id(s->id, &job->err) || mint_token(job, s))
+    if (coto_plan_new_id(s->id, &job->err) || mint_token(job, s) || plan_files(job, s))
         return;
-    if (coto_launch_create(channel_fd, &s->plan, job->api->workers.queued, &s->box, &job->err))
+    if (coto_launch_create(channel_fd, &s->plan, job->api->workers.queued, &s->box, &job->err) ||
+        put_files(job, s))
         return;
     s->next_proc = 1;
     s->created_us = s->used_us = coto_clock_us();
@@ -248,8 +313,10 @@ void coto_api_destroy(struct api_call *call)
         submit_end(job, s);
         return;
     }
-    /* Its execution is ended first, and that ends the sandbox. */
+    /* What runs in it is ended first, and that ends the sandbox. */
     s->state = API_ENDING;
+    if (s->job)
+        api_job_cancel(s->job);
     coto_json_begin(&(struct coto_json){.out = &job->reply}, NULL, '{');
     coto_buf_addf(&job->reply, "\"sandbox_id\":\"%s\",\"destroyed\":false,\"ending\":true}\n", s->id);
     job->status = 202;
@@ -273,6 +340,7 @@ void coto_api_tick(void *arg)
         }
     }
     api_forget_revoked(api, (int64_t)time(NULL));
+    api_outcomes_expire(api, now);
     coto_loop_timer(api->loop, TICK_MS, coto_api_tick, api);
 }
 

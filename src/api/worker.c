@@ -1,5 +1,6 @@
 #include "api/api.h"
 
+#include "api/flow.h"
 #include "base/own.h"
 
 #include <errno.h>
@@ -22,7 +23,16 @@ static void on_gone(struct coto_http_request *request, void *arg)
 
     (void)request;
     job->request = NULL;
+    api_flow_gone(job);
+    if (!job->is_dropped)
+        eventfd_write(job->cancel_fd, 1);
+}
+
+void api_job_cancel(struct api_job *job)
+{
     eventfd_write(job->cancel_fd, 1);
+    if (job->flow && !job->is_stream)
+        api_flow_gone(job);
 }
 
 /* Before the parser, which recurses and keeps every value: a megabyte of brackets, keys or
@@ -132,6 +142,8 @@ void api_job_free(struct api_job *job)
     coto_own_close(&job->cancel_fd);
     coto_record_free(job->record);
     api_key_free(job->api, job->key);
+    api_flow_free(job);
+    api_running_remove(job);
     free(job);
 }
 
@@ -139,6 +151,8 @@ void api_finish(void *arg)
 {
     struct api_job *job = arg;
 
+    if (job->is_async)
+        api_outcome_keep(job);
     job->done(job);
     api_reply_job(job);
     api_job_free(job);
@@ -236,8 +250,14 @@ void api_submit(struct api_job *job)
         pthread_cond_signal(&w->wake);
     }
     pthread_mutex_unlock(&w->lock);
-    if (!full)
+    if (!full) {
+        if (job->is_execution)
+            api_running_add(job);
+        if (job->is_async)
+            api_accept(job);
         return;
+    }
+    job->is_async = false;
     coto_err_set(&job->err, COTO_ERR_LIMIT, 0, "too many requests wait already");
     coto_err_remedy(&job->err, "try again in a second; an operator can raise `queue`");
     job->status = 429;

@@ -66,6 +66,7 @@ void coto_artifact_begin(struct coto_session *s, const struct coto_frame *frame)
     }
     s->file = (struct coto_artifact){.name = name, .type = coto_media_type(name)};
     s->file_open = true;
+    s->file.is_kept = s->io->artifacts_max > 0;
     coto_sha256_init(&s->file_sha);
     if (s->io->artifacts_fd < 0)
         return;
@@ -77,6 +78,22 @@ void coto_artifact_begin(struct coto_session *s, const struct coto_frame *frame)
     }
 }
 
+/* Files that do not fit are named without their bytes. */
+static void keep(struct coto_session *s, const void *data, size_t len)
+{
+    int64_t total = (int64_t)len + s->kept_bytes;
+
+    if (s->file.is_kept && total <= s->io->artifacts_max)
+        coto_buf_add(&s->file.content, data, len);
+    if (!s->file.is_kept || total > s->io->artifacts_max || s->file.content.failed) {
+        s->kept_bytes -= (int64_t)s->file.content.len;
+        coto_buf_fini(&s->file.content);
+        s->file.is_kept = false;
+        return;
+    }
+    s->kept_bytes = total;
+}
+
 void coto_artifact_data(struct coto_session *s, const struct coto_frame *frame)
 {
     struct coto_field field = {0};
@@ -85,6 +102,7 @@ void coto_artifact_data(struct coto_session *s, const struct coto_frame *frame)
         return;
     s->file.bytes += (int64_t)field.len;
     coto_sha256_add(&s->file_sha, field.data, field.len);
+    keep(s, field.data, field.len);
     if (s->file_fd >= 0 && coto_fd_write_all(s->file_fd, field.data, field.len)) {
         coto_err_set(&s->err, COTO_ERR_OUTPUT, errno, "--artifacts: write '%s'", s->file.name);
         coto_session_fail(s, &s->err);
@@ -100,6 +118,7 @@ void coto_artifact_stop(struct coto_session *s)
         if (s->file_fd >= 0)
             remove_file(s->io->artifacts_fd, s->file.name);
         coto_own_close(&s->file_fd);
+        coto_buf_fini(&s->file.content);
         free(s->file.name);
     }
     if (s->collecting && !s->collected)
@@ -117,6 +136,7 @@ void coto_artifact_end(struct coto_session *s)
     coto_sha256_hex(&s->file_sha, s->file.sha256);
     struct coto_artifact *list = realloc(r->artifacts, (r->artifact_count + 1) * sizeof *list);
     if (!list) {
+        coto_buf_fini(&s->file.content);
         free(s->file.name);
         r->artifacts_skipped++;
         return;

@@ -25,6 +25,8 @@ struct coto_artifact {
     int64_t bytes;
     const char *type; /* media type by extension */
     char sha256[COTO_SHA256_HEX];
+    struct coto_buf content; /* its bytes, where is_kept */
+    bool is_kept;
 };
 
 /* Why the host ended the run, if it did. */

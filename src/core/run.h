@@ -16,6 +16,10 @@ struct coto_io {
     void (*filter)(void *arg, int which, const char *data, size_t len, struct coto_buf *out);
     void *filter_arg;
     bool filter_out, filter_err; /* for which streams */
+    /* Output as it comes, besides all else; `which` is 1 or 2. It must not block. NULL: none. */
+    void (*sink)(void *arg, int which, const char *data, size_t len);
+    void *sink_arg;
+    int64_t artifacts_max; /* bytes of artifacts kept in the result; 0: none */
     int artifacts_fd;  /* directory artifacts are written to; -1: hashes only */
     int cancel_fd;     /* readable: end the run (verdict killed); -1 none */
     /* Set-up steps with their time; NULL: not wanted. */

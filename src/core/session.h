@@ -51,6 +51,7 @@ struct coto_session {
     struct coto_sha256 file_sha;
     struct coto_artifact file;
     bool file_open;
+    int64_t kept_bytes; /* of all artifacts */
     struct coto_err err;
     bool failed;
 };

@@ -27,7 +27,7 @@ void coto_pump_init(struct coto_pump *pump, struct coto_session *s, int which)
         .capture_max = s->io->capture ? s->io->capture_max : 0,
         .result = which == 1 ? &s->result->out : &s->result->err,
     };
-    pump->no_splice = filtered || s->io->capture || pump->to_fd < 0;
+    pump->no_splice = filtered || s->io->capture || s->io->sink || pump->to_fd < 0;
     if (pump->from_fd >= 0)
         coto_fd_set_nonblock(pump->from_fd, 1);
 }
@@ -119,6 +119,8 @@ void coto_pump_take(struct coto_session *s, struct coto_pump *pump, const void *
             fail_stream(s, COTO_ERR_LIMIT, ENOMEM, "keep the output");
     }
     r->kept += (int64_t)keep;
+    if (s->io->sink && keep > 0)
+        s->io->sink(s->io->sink_arg, pump->which, data, keep);
     if (pump->to_fd < 0 || keep == 0)
         return;
     r->last = ((const char *)data)[keep - 1];

@@ -214,6 +214,12 @@ void coto_http_finish(struct coto_http_request *request)
     answered(request);
 }
 
+void coto_http_break(struct coto_http_request *request)
+{
+    request->conn->is_broken = true;
+    answered(request);
+}
+
 /* ---- server-sent events ---- */
 
 int coto_http_event(struct coto_http_request *request, const char *event, const char *data,

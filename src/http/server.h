@@ -148,6 +148,9 @@ void coto_http_on_sent(struct coto_http_request *request, coto_http_fn *fn, void
 /* Ends the stream; the handle is gone. Less than length bytes: the connection breaks off. */
 void coto_http_finish(struct coto_http_request *request);
 
+/* Ends it so that the client sees that something is missing; the handle is gone. */
+void coto_http_break(struct coto_http_request *request);
+
 /* One server-sent event; event may be NULL, line ends in data become data lines. A NULL data
  * is a comment that keeps proxies awake. Returns as coto_http_write. */
 int coto_http_event(struct coto_http_request *request, const char *event, const char *data,

@@ -41,7 +41,7 @@ static void add_stream(struct coto_json *json, const char *name,
     coto_json_bool(json, key, stream->truncated);
 }
 
-static void add_artifacts(struct coto_json *json, const struct coto_result *result)
+void coto_report_json_artifacts(const struct coto_result *result, struct coto_json *json)
 {
     coto_json_begin(json, "artifacts", '[');
     for (size_t i = 0; i < result->artifact_count; i++) {
@@ -51,6 +51,9 @@ static void add_artifacts(struct coto_json *json, const struct coto_result *resu
         coto_json_int(json, "bytes", artifact->bytes);
         add_text_or_null(json, "type", artifact->type);
         add_text_or_null(json, "sha256", artifact->sha256);
+        if (artifact->is_kept)
+            coto_json_bytes(json, "content", artifact->content.data ? artifact->content.data : "",
+                            artifact->content.len);
         coto_json_end(json, '}');
     }
     coto_json_end(json, ']');
@@ -122,7 +125,7 @@ void coto_report_json(const struct coto_result *result, const struct coto_plan *
     coto_report_json_outcome(result, json);
     add_stream(json, "stdout", &result->out);
     add_stream(json, "stderr", &result->err);
-    add_artifacts(json, result);
+    coto_report_json_artifacts(result, json);
     coto_json_str(json, "driver", result->driver);
     add_plan(json, plan);
     add_text_or_null(json, "profile", result->profile);

@@ -14,5 +14,7 @@ void coto_report_json(const struct coto_result *result, const struct coto_plan *
 /* Its parts that a report file shares: "walls": {...} and "missing_walls": [...]. */
 void coto_report_json_walls(const struct coto_wall_state walls[COTO_WALL_COUNT],
                             struct coto_json *json);
+/* "artifacts": [...] and "artifacts_skipped"; with contents where they were kept. */
+void coto_report_json_artifacts(const struct coto_result *result, struct coto_json *json);
 /* verdict, limit, exit_code, signal, ..., memory_peak_bytes, pids_peak. */
 void coto_report_json_outcome(const struct coto_result *result, struct coto_json *json);

@@ -35,7 +35,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN_NEW, "isolation_level", WORD, none, PLAIN, 0, 0, "standard|high",
       "standard: namespaces and every kernel wall; high is refused (501) where the host has no stronger level")
     F(IN_NEW, "profile", TEXT, none, PLAIN, 0, 64, "", "built-in policy to start from")
-    F(IN_NEW | IN(sandbox) | IN(status) | IN(record), "agent_id", TEXT, none, NULLABLE, 0, 120, "",
+    F(IN_NEW | IN(sandbox) | IN(record), "agent_id", TEXT, none, NULLABLE, 0, 120, "",
       "the caller's own name for who runs this")
     F(IN_ALL, "cold", BOOL, none, PLAIN, 0, 0, "",
       "start a fresh interpreter instead of one that waits")
@@ -53,7 +53,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(file), "executable", BOOL, none, PLAIN, 0, 0, "", "mode 0755 instead of 0644")
     F(IN(result), "schema_version", INT, none, MUST, 1, 1, "",
       "of this object; keys are only ever added")
-    F(OUT_RUNS | IN(accepted) | IN(status) | IN(record), "execution_id", UUID, none, MUST, 0, 0, "",
+    F(OUT_RUNS | IN(accepted) | IN(record), "execution_id", UUID, none, MUST, 0, 0, "",
       "new for every execution")
     F(IN(result) | IN(record), "started_at", TIME, none, MUST, 0, 0, "", "when")
     F(IN(execution), "output", TEXT, none, MUST, 0, 0, "",
@@ -127,7 +127,11 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(wall), "mechanism", TEXT, none, MUST_NULL, 0, 0, "", "what enforces it")
     F(IN(wall), "value", TEXT, none, NULLABLE, 0, 0, "", "as read back")
     F(IN(wall), "note", TEXT, none, NULLABLE, 0, 0, "", "why it is not up")
-    F(IN(accepted), "status", WORD, none, MUST, 0, 0, "queued", "it waits for its turn")
+    F(IN(accepted), "state", WORD, none, MUST, 0, 0, "queued|cancelling",
+      "it waits for its turn, or is being ended")
+    F(IN(record), "result", ANY, none, PLAIN, 0, 0, "",
+      "of an async execution that ended: the object of a plain reply, kept for ten minutes")
+    F(IN(record), "error", OBJECT, error, PLAIN, 0, 0, "", "or why there is none")
     F(IN(created) | IN(sandbox) | IN(destroyed), "sandbox_id", UUID, none, MUST, 0, 0, "",
       "of the sandbox")
     F(IN(created), "access_token", TEXT, none, MUST, 0, 0, "",
@@ -138,7 +142,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(created), "idle_seconds", INT, none, MUST, 0, 0, "",
       "it ends when it was unused for this long")
     F(IN(record), "sandbox_id", UUID, none, MUST_NULL, 0, 0, "", "null: it had one of its own")
-    F(IN(record), "state", WORD, none, MUST, 0, 0, "running|finished|error|interrupted",
+    F(IN(record), "state", WORD, none, MUST, 0, 0, "queued|running|finished|error|interrupted",
       "error: coto failed; interrupted: the service ended before it did")
     F(IN(records), "executions", LIST, record, MUST, 0, 0, "", "newest first")
     F(IN(records), "next", UUID, none, MUST_NULL, 0, 0, "",

@@ -22,7 +22,6 @@
     X(artifact, "A file that the program left in output/.")                                        \
     X(artifacts, "Files in output/ of the sandbox.")                                               \
     X(accepted, "An execution that goes on without the caller.")                                   \
-    X(status, "An execution: where it stands, or its outcome.")                                    \
     X(record, "What is kept of an execution: neither code nor output.")                            \
     X(records, "The caller's executions, newest first.")                                           \
     X(created, "The new sandbox.")                                                                 \

@@ -13,6 +13,11 @@ const struct coto_endpoint coto_endpoints[COTO_ENDPOINT_COUNT] = {
 const struct coto_parameter coto_parameters[] = {
     {COTO_ENDPOINT_run, "stream", false, STREAM},
     {COTO_ENDPOINT_execute, "stream", false, STREAM},
+    {COTO_ENDPOINT_put_file, "path", true, "where: relative to the workspace, or below /tmp"},
+    {COTO_ENDPOINT_get_file, "path", false, "which; default: the workspace"},
+    {COTO_ENDPOINT_remove_file, "path", true, "which"},
+    {COTO_ENDPOINT_put_archive, "path", false, "directory to unpack in; default: the workspace"},
+    {COTO_ENDPOINT_get_archive, "path", false, "directory; default: the workspace"},
     {COTO_ENDPOINT_executions, "limit", false, "how many at most: 1 to 1000; default 100"},
     {COTO_ENDPOINT_executions, "before", false, "id of an execution: those before it; see `next`"},
     {COTO_ENDPOINT_executions, "sandbox", false, "id of a sandbox: those in it"},

@@ -6,6 +6,7 @@
  *   SERVICE  a service: its token (or client certificate and token), or the owner of the
  *            unix socket
  *   SANDBOX  the holder of that sandbox's own token, or its service
+ *   EXECUTION  the holder of the token of the sandbox it is in, or its service
  *
  *   PLAIN    one answer
  *   LIVE     also as server-sent events while it runs, or later (async)
@@ -17,7 +18,7 @@
 
 #include <stdbool.h>
 
-enum coto_access { COTO_ACCESS_OPEN, COTO_ACCESS_SERVICE, COTO_ACCESS_SANDBOX };
+enum coto_access { COTO_ACCESS_OPEN, COTO_ACCESS_SERVICE, COTO_ACCESS_SANDBOX, COTO_ACCESS_EXECUTION };
 enum coto_how { COTO_HOW_PLAIN, COTO_HOW_LIVE, COTO_HOW_UPLOAD };
 
 /* clang-format off */
@@ -36,10 +37,24 @@ enum coto_how { COTO_HOW_PLAIN, COTO_HOW_LIVE, COTO_HOW_UPLOAD };
       "destroy a sandbox and end what runs in it") \
     X(executions, "GET", "/api/v1/executions", SERVICE, PLAIN, none, records, 200, \
       "records of the caller's executions, newest first") \
-    X(execution, "GET", "/api/v1/executions/{id}", SERVICE, PLAIN, none, record, 200, \
-      "the record of one execution") \
+    X(execution, "GET", "/api/v1/executions/{id}", EXECUTION, PLAIN, none, record, 200, \
+      "the record of one execution; of an async one with its result, for ten minutes") \
+    X(cancel, "DELETE", "/api/v1/executions/{id}", EXECUTION, PLAIN, none, accepted, 202, \
+      "end an execution that runs; its verdict is killed") \
     X(revoke, "POST", "/api/v1/token/revoke", SERVICE, PLAIN, revoke, revoked, 200, \
       "a token of this tenant is good no longer") \
+    X(put_file, "PUT", "/api/v1/sandbox/{id}/files", SANDBOX, UPLOAD, bytes, stored, 200, \
+      "write a file") \
+    X(get_file, "GET", "/api/v1/sandbox/{id}/files", SANDBOX, PLAIN, none, bytes, 200, \
+      "read a file, or list a directory") \
+    X(remove_file, "DELETE", "/api/v1/sandbox/{id}/files", SANDBOX, PLAIN, none, removed, 200, \
+      "remove a file, or a directory and all below it") \
+    X(put_archive, "PUT", "/api/v1/sandbox/{id}/archive", SANDBOX, UPLOAD, tar, unpacked, 200, \
+      "unpack a tar archive") \
+    X(get_archive, "GET", "/api/v1/sandbox/{id}/archive", SANDBOX, PLAIN, none, tar, 200, \
+      "the regular files below a directory as a tar archive") \
+    X(artifacts, "GET", "/api/v1/sandbox/{id}/artifacts", SANDBOX, PLAIN, none, artifacts, 200, \
+      "files that programs left in output/; each is at files?path=output/NAME") \
     X(capabilities, "GET", "/api/v1/capabilities", SERVICE, PLAIN, none, capabilities, 200, \
       "what this host can enforce") \
     X(openapi, "GET", "/openapi.json", OPEN, PLAIN, none, json, 200, \
