@@ -98,7 +98,7 @@ class Service:
     def is_ready(self):
         assert self.process.poll() is None, self.messages
         with contextlib.suppress(OSError, http.client.HTTPException):
-            return self.get("/readyz").status == 200
+            return "listening" in self.messages and self.get("/readyz").status == 200
         return False
 
     @property
@@ -141,7 +141,7 @@ class Service:
     def limit_files(self, limit):
         """Most bytes a file of the service may have."""
         for pid, name in self.members():
-            if name.startswith("coto-serve"):
+            if name == "coto-front":
                 resource.prlimit(pid, resource.RLIMIT_FSIZE, limit)
 
     # ---- requests: as the owner over the unix socket, or with the token over TCP ----

@@ -2,6 +2,7 @@
 import concurrent.futures
 import contextlib
 import http.client
+import pathlib
 import random
 import subprocess
 import threading
@@ -9,7 +10,7 @@ import time
 
 import pytest
 
-from .helpers import PATIENCE, ROOT, SIZE_ANY, wait_until
+from .helpers import PATIENCE, ROOT, SIZE_ANY, Service, wait_until
 
 EXECUTIONS = "/api/v1/executions"
 
@@ -25,27 +26,33 @@ def work(service, stop, told):
             told.append(reply.json)
 
 
-def kill_at_work(service, told):
-    """Kills it while eight clients are served, and starts it again."""
+def restart(service):
+    service.kill()
+    service.start()
+
+
+def kill_at_work(service, told, kill=restart):
+    """Kills it while eight clients are served."""
     stop = threading.Event()
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         futures = [pool.submit(work, service, stop, told) for _ in range(8)]
         wanted = len(told) + random.randrange(20, 60)
         wait_until(lambda: len(told) >= wanted or any(it.done() for it in futures), "some answers")
         time.sleep(random.random() * 0.02)
-        service.kill()
+        kill(service)
         stop.set()
         for it in futures:
             it.result(PATIENCE)
-    service.start()
 
 
-@pytest.mark.parametrize("durability", ["disk", "kernel"])
-def test_what_was_acknowledged_survives_kill(make_service, durability):
+@pytest.mark.parametrize("durability, kill", [
+    ("disk", restart), ("kernel", restart), ("disk", Service.kill_front),
+], ids=["disk", "kernel", "front"])
+def test_what_was_acknowledged_survives_kill(make_service, durability, kill):
     service = make_service(f"--durability={durability}")
     told = []
     for _ in range(4):
-        kill_at_work(service, told)
+        kill_at_work(service, told, kill)
         rows = {row["id"]: row for row in service.rows("SELECT * FROM executions")}
         assert {it["execution_id"] for it in told} <= set(rows)
         for it in told:
@@ -243,8 +250,8 @@ def test_memory_stays_flat(make_service):
     """Records pass through; they do not pile up."""
     service = make_service("--durability=kernel")
     def resident():
-        return sum(int(line.split()[1]) for pid, name in service.members() if name.startswith("coto-serve")
-                   for line in open(f"/proc/{pid}/status") if line.startswith("VmRSS"))
+        pid, = service.fronts()
+        return int(pathlib.Path(f"/proc/{pid}/status").read_text().split("VmRSS:")[1].split()[0])
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: service.run("pass"), range(100)))
         before = resident()

@@ -4,6 +4,8 @@ import uuid
 
 import pytest
 
+from .helpers import wait_until
+
 EXECUTIONS = "/api/v1/executions"
 
 
@@ -36,6 +38,13 @@ def test_an_execution_and_its_sandbox_are_recorded(service):
     assert service.delete(path).status == 200
     row, = service.rows("SELECT * FROM sandboxes WHERE id = ?", box["sandbox_id"])
     assert row["state"] == "destroyed" and row["ended"] >= row["created"]
+
+
+def test_a_sandbox_that_outlives_its_time_is_expired(make_service):
+    service = make_service("--idle=1s")
+    box = service.create()
+    wait_until(lambda: service.rows("SELECT * FROM sandboxes WHERE state = 'expired' AND id = ?",
+                                    box["sandbox_id"]), "the end of the sandbox")
 
 
 def test_refused_requests_are_no_executions(service):
@@ -95,7 +104,7 @@ def test_tenants_see_their_own(service):
 
 def test_a_sandboxs_token_reads_no_records(service):
     box = service.create()
-    assert service.get(EXECUTIONS, token=box["access_token"]).status == 401
+    assert service.get(EXECUTIONS, token=box["access_token"]).status in (401, 403)
     service.delete(f"/api/v1/sandbox/{box['sandbox_id']}")
 
 
