@@ -92,7 +92,8 @@ class Service:
     def start(self, *flags):
         self.begin(*flags)
         wait_until(self.is_ready, "readiness")
-        self.port = int(re.search(r"http://127\.0\.0\.1:(\d+)", self.messages)[1])
+        said = wait_until(lambda: re.search(r"http://127\.0\.0\.1:(\d+)\b", self.messages), "an address")
+        self.port = int(said[1])
         return self
 
     def is_ready(self):
@@ -138,11 +139,20 @@ class Service:
         wait_until(lambda: not self.members(), "the end of the service")
         self.process = None
 
+    def fronts(self):
+        """The process that serves; at most one."""
+        return [pid for pid, name in self.members() if name == "coto-front"]
+
+    def kill_front(self):
+        """That process alone, and waits for the next one."""
+        pid, = self.fronts()
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: self.fronts() not in ([], [pid]) and self.is_ready(), "another front")
+
     def limit_files(self, limit):
-        """Most bytes a file of the service may have."""
-        for pid, name in self.members():
-            if name == "coto-front":
-                resource.prlimit(pid, resource.RLIMIT_FSIZE, limit)
+        """Most bytes a file of the front may have."""
+        for pid in self.fronts():
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, limit)
 
     # ---- requests: as the owner over the unix socket, or with the token over TCP ----
 
