@@ -95,6 +95,8 @@ struct api_job {
     bool has_result;
     bool cold; /* a fresh interpreter was asked for */
     bool lost;
+    bool is_quick;     /* it waits for no program, and not behind those that do */
+    bool needs_no_launcher;
     bool must_run;     /* however many wait: it gives something back */
     unsigned life;     /* of the launcher it ran with */
     bool is_execution; /* to be recorded */
@@ -110,7 +112,9 @@ struct api_job {
     struct api_job *next_running, **running; /* in its bucket, by id; NULL: in none */
 };
 
+/* Threads, started on demand and kept. */
 struct api_workers {
+    struct coto_api *api;
     pthread_mutex_t lock;
     pthread_cond_t wake;
     struct api_job *first, **last;
@@ -169,6 +173,7 @@ struct coto_api {
     pthread_cond_t control_changed;
     atomic_uint life; /* how many launchers there were before */
     struct api_workers workers;
+    struct api_workers quick; /* for jobs that do not wait for a program */
     struct api_sandbox *buckets[API_BUCKETS];
     unsigned sandbox_count;
     unsigned transfers; /* that run */
@@ -217,6 +222,7 @@ int api_workers_start(struct coto_api *api, struct coto_err *err);
 void api_workers_stop(struct coto_api *api);
 /* Takes the job; answers itself when there is no room. */
 void api_submit(struct api_job *job);
+bool api_refuse_if_full(struct api_job *job); /* true: it has, and the job is gone */
 /* A job of a call, with the JSON body (if the endpoint has one) parsed and checked; NULL after
  * it has answered. */
 struct api_job *api_job_new(struct api_call *call);
@@ -303,6 +309,8 @@ void api_record_sandbox(struct api_job *job, const char *state);
 void api_record_last(struct coto_api *api, const struct api_sandbox *sandbox, const char *state);
 void api_submit_reading(struct api_call *call, void (*run)(struct api_job *job, int channel_fd),
                         void (*done)(struct api_job *job));
+void api_record_accepted(struct api_job *job); /* and submits it */
+void api_write_accepted(const struct api_job *job, struct coto_buf *out);
 void api_record_and_finish(struct api_job *job);
 
 /* keys.c: 1 when the call goes on later, or is answered */

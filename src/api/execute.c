@@ -83,6 +83,11 @@ static int check_how(struct api_job *job)
         return coto_err_set(&job->err, COTO_ERR_USAGE, 0, "%s: %s", wrong,
                             job->is_async ? "cannot be streamed" : "is for async executions");
     }
+    if (job->key && job->is_stream) {
+        snprintf(job->field, sizeof job->field, "Idempotency-Key");
+        return coto_err_set(&job->err, COTO_ERR_USAGE, 0,
+                            "Idempotency-Key: a streamed answer cannot be given again");
+    }
     return job->is_stream ? api_flow_new(job, true) : 0;
 }
 
@@ -93,7 +98,10 @@ static void submit_execution(struct api_call *call, struct api_job *job)
     job->is_async = json_is_true(json_object_get(job->body, "async"));
     if (check_how(job) == 0) {
         coto_clock_utc(job->accepted);
-        api_submit(job);
+        if (!job->is_async)
+            api_submit(job);
+        else if (!api_refuse_if_full(job))
+            api_record_accepted(job);
         return;
     }
     job->is_async = false;

@@ -30,11 +30,11 @@ static struct coto_record *new_execution(struct api_job *job)
     struct coto_execution *e = &record->u.execution;
     if (!agent && job->sandbox)
         agent = job->sandbox->agent;
-    snprintf(e->id, sizeof e->id, "%s", job->plan.id);
+    snprintf(e->id, sizeof e->id, "%s", job->id);
     snprintf(e->tenant, sizeof e->tenant, "%s", job->caller.tenant);
     snprintf(e->sandbox, sizeof e->sandbox, "%s", job->sandbox ? job->sandbox->id : "");
     snprintf(e->agent, sizeof e->agent, "%s", agent ? agent : "");
-    snprintf(e->started, sizeof e->started, "%s", job->started);
+    snprintf(e->started, sizeof e->started, "%s", job->started[0] ? job->started : job->accepted);
     snprintf(e->code_hash, sizeof e->code_hash, "%s", job->plan.code_hash);
     snprintf(e->policy_hash, sizeof e->policy_hash, "%s", job->plan.policy_hash);
     e->duration_us = e->cpu_us = e->memory_peak_bytes = e->exit_code = -1;
@@ -133,6 +133,7 @@ void api_submit_reading(struct api_call *call, void (*run)(struct api_job *job, 
     job->plan.rootfs.fd = -1;
     job->run = run;
     job->done = done;
+    job->is_quick = job->needs_no_launcher = true;
     coto_http_on_gone(call->request, forget, job);
     api_submit(job);
 }
@@ -145,21 +146,29 @@ static bool is_final(const struct api_job *job)
     return !job->err.kind && (!job->has_result || job->result.facts.cause != COTO_END_CANCEL);
 }
 
-static void keep_answer(struct api_job *job)
+static struct coto_kept *new_kept(const struct api_job *job)
 {
     struct coto_kept *kept = calloc(1, sizeof *kept);
 
+    if (kept) {
+        *kept = job->key->kept;
+        kept->reply = (struct coto_buf){0};
+    }
+    return kept;
+}
+
+static void keep_answer(struct api_job *job)
+{
+    struct coto_kept *kept = job->record->kept = new_kept(job);
+
     if (!kept)
         return;
-    *kept = job->key->kept;
-    kept->reply = (struct coto_buf){0};
-    job->record->kept = kept;
     if (job->record->kind == COTO_RECORD_SANDBOX) {
         /* The answer has the sandbox's token: it is made again from the table, not kept. */
         kept->status = 201;
         coto_buf_adds(&kept->reply, job->sandbox->id);
     } else if (job->reply.len > KEPT_BYTES) {
-        coto_buf_adds(&kept->reply, job->plan.id);
+        coto_buf_adds(&kept->reply, job->id);
     } else {
         kept->status = 200;
         coto_buf_add(&kept->reply, job->reply.data, job->reply.len);
@@ -181,8 +190,10 @@ static void recorded(void *arg, const struct coto_err *err)
 /* Has the job finished on the loop once its record, if it has one, is durable. */
 void api_record_and_finish(struct api_job *job)
 {
+    /* What was accepted has an end, also when it never began. */
+    if (job->is_async && !job->record)
+        api_record_end(job);
     struct coto_record *record = job->record;
-
     if (!record) {
         if (coto_loop_post(job->api->loop, api_finish, job))
             abort(); /* no memory for a pointer: nothing sensible is left to do */
@@ -193,5 +204,46 @@ void api_record_and_finish(struct api_job *job)
     record->done = recorded;
     record->arg = job;
     job->record = NULL;
+    coto_records_put(job->api->records, record);
+}
+
+/* ---- async ---- */
+
+static void accepted(void *arg, const struct coto_err *err)
+{
+    struct api_job *job = arg;
+
+    api_key_free(job->api, job->key); /* the promise is kept; it is the answer */
+    job->key = NULL;
+    if (!err) {
+        job->must_run = true;
+        api_submit(job);
+        return;
+    }
+    job->is_async = false;
+    job->err = *err;
+    job->status = 503;
+    job->done(job);
+    api_reply_job(job);
+    api_job_free(job);
+}
+
+/* An execution that goes on without its caller is promised only once that is durable: whatever
+ * happens then, its id leads to how it ended. */
+void api_record_accepted(struct api_job *job)
+{
+    struct coto_record *record = job->api->records ? new_execution(job) : NULL;
+
+    if (!record) {
+        api_submit(job);
+        return;
+    }
+    snprintf(record->u.execution.verdict, sizeof record->u.execution.verdict, "queued");
+    if (job->key && (record->kept = new_kept(job))) {
+        record->kept->status = 202;
+        api_write_accepted(job, &record->kept->reply);
+    }
+    record->done = accepted;
+    record->arg = job;
     coto_records_put(job->api->records, record);
 }

@@ -52,17 +52,24 @@ struct api_job *api_running_find(struct coto_api *api, const struct coto_caller 
 
 /* ---- async ---- */
 
-void api_accept(struct api_job *job)
+void api_write_accepted(const struct api_job *job, struct coto_buf *out)
 {
-    coto_auto_buf body = {0};
-    struct coto_json json = {.out = &body};
+    struct coto_json json = {.out = out};
 
     coto_json_begin(&json, NULL, '{');
     coto_json_str(&json, "execution_id", job->id);
     coto_json_str(&json, "state", "queued");
     coto_json_end(&json, '}');
-    coto_buf_addc(&body, '\n');
-    api_reply(job->request, 202, &body);
+    coto_buf_addc(out, '\n');
+}
+
+void api_accept(struct api_job *job)
+{
+    coto_auto_buf body = {0};
+
+    api_write_accepted(job, &body);
+    if (job->request)
+        api_reply(job->request, 202, &body);
     job->request = NULL;
 }
 

@@ -287,6 +287,7 @@ static void submit_end(struct api_job *job, struct api_sandbox *s)
     job->run = end;
     job->done = ended;
     job->must_run = true;
+    job->is_quick = true;
     api_submit(job);
 }
 

@@ -107,6 +107,7 @@ void coto_api_metrics(struct api_call *call)
 
     if (!job)
         return;
+    job->is_quick = true;
     job->run = ask_pool;
     job->done = reply_metrics;
     api_submit(job);

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #define STACK_BYTES (256 * 1024)
+#define QUICK 32
+#define QUICK_QUEUE 1024
 #define BODY_DEPTH 64
 #define BODY_VALUES 100000
 #define BODY_NUMBER 64
@@ -24,7 +26,7 @@ static void on_gone(struct coto_http_request *request, void *arg)
     (void)request;
     job->request = NULL;
     api_flow_gone(job);
-    if (!job->is_dropped)
+    if (!job->is_dropped && !job->is_async)
         eventfd_write(job->cancel_fd, 1);
 }
 
@@ -166,7 +168,8 @@ static void serve(struct api_job *job, int channel)
     struct coto_sandbox *box = NULL;
 
     job->run(job, channel);
-    api_note_lost(job, channel);
+    if (!job->needs_no_launcher)
+        api_note_lost(job, channel);
     if (job->destroy_box) {
         box = job->box;
         job->box = NULL;
@@ -198,7 +201,7 @@ static struct api_job *take(struct api_workers *w)
 
 static void *work(void *arg)
 {
-    struct coto_api *api = arg;
+    struct api_workers *w = arg;
     struct coto_err err = {0};
     struct api_job *job;
     sigset_t all;
@@ -206,8 +209,8 @@ static void *work(void *arg)
 
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
-    while ((job = take(&api->workers))) {
-        if (api_channel(api, &channel, &job->life, &err)) {
+    while ((job = take(w))) {
+        if (!job->needs_no_launcher && api_channel(w->api, &channel, &job->life, &err)) {
             job->err = err;
             job->status = 503;
             api_record_and_finish(job);
@@ -219,34 +222,57 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void add_worker(struct coto_api *api)
+static void add_worker(struct api_workers *w)
 {
-    struct api_workers *w = &api->workers;
     pthread_attr_t attr;
 
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_BYTES);
-    if (pthread_create(&w->threads[w->count], &attr, work, api) == 0)
+    if (pthread_create(&w->threads[w->count], &attr, work, w) == 0)
         w->count++;
     pthread_attr_destroy(&attr);
+}
+
+static void refuse(struct api_job *job)
+{
+    job->is_async = false;
+    coto_err_set(&job->err, COTO_ERR_LIMIT, 0, "too many requests wait already");
+    coto_err_remedy(&job->err, "try again in a second; an operator can raise `queue`");
+    job->status = 429;
+    job->api->counters.refused++;
+    job->done(job);
+    api_reply_job(job);
+    api_job_free(job);
+}
+
+bool api_refuse_if_full(struct api_job *job)
+{
+    struct api_workers *w = &job->api->workers;
+
+    pthread_mutex_lock(&w->lock);
+    bool full = w->queued >= job->api->config.queue;
+    pthread_mutex_unlock(&w->lock);
+    if (full)
+        refuse(job);
+    return full;
 }
 
 void api_submit(struct api_job *job)
 {
     struct coto_api *api = job->api;
-    struct api_workers *w = &api->workers;
+    struct api_workers *w = job->is_quick ? &api->quick : &api->workers;
+    unsigned most = job->is_quick ? QUICK_QUEUE : api->config.queue;
     bool full;
 
     pthread_mutex_lock(&w->lock);
-    full = w->ending || (w->queued >= api->config.queue && !job->must_run);
+    if (w->idle <= w->queued && w->count < w->max && !w->ending)
+        add_worker(w);
+    full = w->ending || w->count == 0 || (w->queued >= most && !job->must_run);
     if (!full) {
         job->next = NULL;
         *w->last = job;
         w->last = &job->next;
         w->queued++;
-        if (w->idle < w->queued && w->count < w->max)
-            add_worker(api);
-        full = w->count == 0;
         pthread_cond_signal(&w->wake);
     }
     pthread_mutex_unlock(&w->lock);
@@ -257,38 +283,41 @@ void api_submit(struct api_job *job)
             api_accept(job);
         return;
     }
-    job->is_async = false;
-    coto_err_set(&job->err, COTO_ERR_LIMIT, 0, "too many requests wait already");
-    coto_err_remedy(&job->err, "try again in a second; an operator can raise `queue`");
-    job->status = 429;
-    api->counters.refused++;
-    job->done(job);
-    api_reply_job(job);
-    api_job_free(job);
+    refuse(job);
 }
 
-int api_workers_start(struct coto_api *api, struct coto_err *err)
+static void start(struct api_workers *w, struct coto_api *api, unsigned max)
 {
-    struct api_workers *w = &api->workers;
+    const unsigned most = sizeof w->threads / sizeof w->threads[0];
 
-    (void)err;
+    w->api = api;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->wake, NULL);
     w->last = &w->first;
-    w->max = api->config.workers;
-    if (w->max > sizeof w->threads / sizeof w->threads[0])
-        w->max = sizeof w->threads / sizeof w->threads[0];
-    return 0;
+    w->max = max < most ? max : most;
 }
 
-void api_workers_stop(struct coto_api *api)
+static void end(struct api_workers *w)
 {
-    struct api_workers *w = &api->workers;
-
     pthread_mutex_lock(&w->lock);
     w->ending = true;
     pthread_cond_broadcast(&w->wake);
     pthread_mutex_unlock(&w->lock);
     for (unsigned i = 0; i < w->count; i++)
         pthread_join(w->threads[i], NULL);
+    w->count = 0;
+}
+
+int api_workers_start(struct coto_api *api, struct coto_err *err)
+{
+    (void)err;
+    start(&api->workers, api, api->config.workers);
+    start(&api->quick, api, QUICK);
+    return 0;
+}
+
+void api_workers_stop(struct coto_api *api)
+{
+    end(&api->workers);
+    end(&api->quick);
 }

@@ -44,7 +44,8 @@ struct coto_execution {
     char sandbox[COTO_RECORD_ID]; /* "" when it had one of its own */
     char agent[COTO_RECORD_NAME]; /* "" none */
     char started[COTO_TIME_TEXT];
-    char verdict[16];    /* "" while it runs; "error": coto failed; "interrupted": so did the service */
+    char verdict[16];    /* or "queued"; "" while it runs; "error": coto failed; "interrupted": so
+                            did the service */
     int64_t duration_us; /* -1 unknown, as below */
     int exit_code;       /* -1 none */
     char code_hash[COTO_SHA256_HEX];

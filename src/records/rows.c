@@ -19,7 +19,8 @@ static const char *const texts[ST_WRITE_COUNT] = {
         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
         " ON CONFLICT (id) DO UPDATE SET started = excluded.started,"
         " duration_ms = excluded.duration_ms, verdict = excluded.verdict,"
-        " exit_code = excluded.exit_code, cpu_ms = excluded.cpu_ms,"
+        " exit_code = excluded.exit_code, code_hash = excluded.code_hash,"
+        " policy_hash = excluded.policy_hash, cpu_ms = excluded.cpu_ms,"
         " memory_peak = excluded.memory_peak",
     [ST_SANDBOX] =
         "INSERT INTO sandboxes (id, tenant, agent, created, state, token_hash, ended)"

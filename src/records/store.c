@@ -25,6 +25,7 @@ static const char schema[] =
     ") STRICT;"
     "CREATE INDEX executions_tenant ON executions (tenant, seq);"
     "CREATE INDEX executions_running ON executions (seq) WHERE verdict IS NULL;"
+    "CREATE INDEX executions_queued ON executions (seq) WHERE verdict = 'queued';"
     "CREATE TABLE sandboxes ("
     " id TEXT PRIMARY KEY NOT NULL, tenant TEXT NOT NULL, agent TEXT, created TEXT NOT NULL,"
     " state TEXT NOT NULL, ended TEXT, token_hash TEXT NOT NULL"
@@ -174,6 +175,10 @@ static int recover(struct coto_records *r, struct coto_err *err)
                      "UPDATE executions SET verdict = 'interrupted' WHERE verdict IS NULL;"))
         return records_fail(r, r->writer, "recover", err);
     r->stats.interrupted = (unsigned)sqlite3_changes(r->writer);
+    if (records_exec(r->writer,
+                     "UPDATE executions SET verdict = 'interrupted' WHERE verdict = 'queued'"))
+        return records_fail(r, r->writer, "recover", err);
+    r->stats.interrupted += (unsigned)sqlite3_changes(r->writer);
     if (records_exec(r->writer, "COMMIT"))
         return records_fail(r, r->writer, "recover", err);
     return 0;

@@ -102,6 +102,34 @@ def test_what_ran_is_interrupted(make_service):
     assert service.get(f"/api/v1/sandbox/{box['sandbox_id']}").status == 404
 
 
+def test_what_was_accepted_leads_to_its_end(make_service):
+    """async: the id that was told is known after kill -9, whether it had begun or not."""
+    service = make_service("--workers=2")
+    told = [service.run("import time; time.sleep(100)", **{"async": True}).json["execution_id"]
+            for _ in range(6)]
+    bad = service.run("pass", profile="nosuch", **{"async": True})
+    assert bad.status in (202, 400), bad
+    told += [bad.json["execution_id"]] if bad.status == 202 else []
+    wait_until(lambda: service.get(f"{EXECUTIONS}/{told[0]}").json["state"] == "running", "the start")
+    assert service.get(f"{EXECUTIONS}/{told[5]}").json["state"] == "queued"
+    restart(service)
+    for one in told:
+        reply = service.get(f"{EXECUTIONS}/{one}")
+        assert reply.status == 200 and reply.json["state"] == "interrupted", (one, reply)
+
+
+def test_what_is_accepted_and_cannot_begin_has_an_end(make_service):
+    service = make_service()
+    reply = service.run("pass", profile="nosuch", **{"async": True})
+    if reply.status == 202:
+        path = f"{EXECUTIONS}/{reply.json['execution_id']}"
+        wait_until(lambda: service.get(path).json["state"] == "error", "the end")
+        restart(service)
+        assert service.get(path).json["state"] == "error"
+    else:
+        assert reply.status == 400 and not service.rows("SELECT * FROM executions")
+
+
 def test_an_end_in_order_loses_nothing_without_durability(make_service):
     service = make_service("--durability=off")
     told = {service.run("pass").json["execution_id"] for _ in range(10)}

@@ -110,6 +110,22 @@ def test_whoever_hangs_up_may_try_again(service, key):
     assert reply.json["stdout"] == "done\n" and not is_replay(reply)
 
 
+def test_what_is_accepted_again_is_the_same_execution(service, key):
+    code = "import time; time.sleep(0.3); print('done')"
+    first = service.run(code, key=key, **{"async": True})
+    assert first.status == 202 and first.json["state"] == "queued"
+    path = f"/api/v1/executions/{first.json['execution_id']}"
+    assert service.run(code, key=key, **{"async": True}).body == first.body  # while it runs
+    wait_until(lambda: service.get(path).json["state"] == "finished", "the end")
+    again = service.run(code, key=key, **{"async": True})
+    assert (again.status, again.body) == (202, first.body) and is_replay(again)
+
+
+def test_events_have_no_key(service, key):
+    reply = service.ask("POST", "/api/v1/run?stream=1", {"code": "pass"}, {"Idempotency-Key": key})
+    assert (reply.status, reply.json["field"]) == (400, "Idempotency-Key")
+
+
 @pytest.mark.parametrize("text", ["", "a b", "a" * 256, "\u00e4", "a\tb"])
 def test_bad_keys(service, text):
     reply = service.run("pass", headers={"Idempotency-Key": text.encode("latin-1")})

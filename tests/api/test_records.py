@@ -125,6 +125,20 @@ def test_neither_code_nor_output_nor_environment_nor_token_is_kept(make_service)
     assert not kept(secret) and not kept(box["access_token"])
 
 
+def test_questions_do_not_wait_for_programs(make_service):
+    """All workers are busy, and executions wait; records, metrics and sandboxes answer."""
+    service = make_service("--workers=1")
+    box = service.create()
+    ids = [service.run("import time; time.sleep(100)", **{"async": True}).json["execution_id"]
+           for _ in range(3)]
+    assert service.get(f"{EXECUTIONS}/{ids[2]}").json["state"] == "queued"
+    assert len(service.get(EXECUTIONS).json["executions"]) == 3
+    assert service.get("/metrics").status == 200
+    assert service.get("/api/v1/sandbox").status == 200
+    assert service.delete(f"/api/v1/sandbox/{box['sandbox_id']}").status == 200
+    assert service.delete(f"{EXECUTIONS}/{ids[0]}").status == 202
+
+
 def test_files_are_private(service):
     assert service.state.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in service.state.iterdir()} == {0o600}
