@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "daemon/front.h"
 #include "daemon/notify.h"
+#include "daemon/sweep.h"
 #include "daemon/talk.h"
 #include "policy/helper.h"
 #include "policy/policy.h"
@@ -43,6 +44,8 @@
 #define CRASHES_MAX 20        /* in CRASH_WINDOW_US; then it is no accident */
 #define CRASH_WINDOW_US 60000000
 #define RETRY_MAX_US 2000000
+#define SWEEP_EVERY_US 50000
+#define SWEEP_US 3000000 /* how long the dead may take to be gone */
 #define LOOK_US 2000000 /* how often key files are looked at */
 
 struct keeper {
@@ -57,6 +60,8 @@ struct keeper {
     int status;
     int64_t kill_us;  /* when what still ends is killed; 0: not */
     int64_t retry_us; /* nothing is started before */
+    pid_t swept;
+    int64_t sweep_us, sweep_until_us; /* of cgroups that a killed launcher left; 0: none */
     int64_t look_us;  /* when key files are looked at again; 0: there are none */
     unsigned crashes;
     int64_t crashes_since_us;
@@ -117,6 +122,7 @@ static int start_launcher(struct keeper *k, struct coto_err *err)
         return coto_err_set(err, COTO_ERR_LIMIT, errno, "start the launcher");
     }
     k->launcher = pid;
+    coto_place_note(&k->place, pid);
     return sv[0];
 }
 
@@ -207,7 +213,7 @@ static void count_crash(struct keeper *k)
         k->crashes_since_us = now;
     }
     k->crashes++;
-    int64_t wait = k->crashes < 2 ? 0 : 50000LL << (k->crashes < 7 ? k->crashes : 7);
+    int64_t wait = k->crashes < 2 ? 0 : 25000LL << (k->crashes < 8 ? k->crashes - 1 : 7);
     k->retry_us = now + (wait > RETRY_MAX_US ? RETRY_MAX_US : wait);
     if (k->crashes < CRASHES_MAX)
         return;
@@ -240,9 +246,22 @@ static void front_ended(struct keeper *k, int status)
     count_crash(k);
 }
 
+/* Its sandboxes are dying: their cgroups can be removed as soon as they have. */
+static void sweep(struct keeper *k, int64_t now)
+{
+    bool done = coto_sweep(k->swept);
+
+    k->sweep_us = done || now >= k->sweep_until_us ? 0 : now + SWEEP_EVERY_US;
+}
+
 static void launcher_ended(struct keeper *k, int status)
 {
     k->launcher = 0;
+    if (status != 0) {
+        k->swept = k->place.launcher;
+        k->sweep_us = coto_clock_us();
+        k->sweep_until_us = k->sweep_us + SWEEP_US;
+    }
     if (k->front && !k->stopping) {
         tell_end("launcher", status);
         count_crash(k);
@@ -394,13 +413,14 @@ static void on_talk(struct keeper *k)
     coto_notify("READY=1\nSTATUS=serving");
 }
 
+/* The front first: without it the launcher ends by itself, and cleans up. */
 static void kill_late(struct keeper *k)
 {
     if (k->front && k->stopping)
         kill(k->front, SIGKILL);
-    if (k->launcher && (k->stopping || !k->front))
+    else if (k->launcher && !k->front)
         kill(k->launcher, SIGKILL);
-    k->kill_us = coto_clock_us() + 1000000;
+    k->kill_us = coto_clock_us() + LAUNCHER_END_US;
 }
 
 /* Whatever is due now. */
@@ -413,6 +433,8 @@ static void step(struct keeper *k)
         kill_late(k);
     if (k->look_us && now >= k->look_us)
         look_at_files(k, now);
+    if (k->sweep_us && now >= k->sweep_us)
+        sweep(k, now);
     if (k->stopping || now < k->retry_us || (k->front && k->launcher) || (!k->front && k->launcher))
         return;
     k->kill_us = 0;
@@ -433,13 +455,24 @@ static int wait_ms(const struct keeper *k)
         until = k->retry_us;
     if (k->look_us && k->look_us < until)
         until = k->look_us;
+    if (k->sweep_us && k->sweep_us < until)
+        until = k->sweep_us;
     if (until == INT64_MAX)
         return -1;
     return until <= now ? 0 : (int)((until - now) / 1000 + 1);
 }
 
+/* What an earlier life left whose launcher was killed with all the rest. */
+static void take_over(struct keeper *k)
+{
+    k->swept = k->place.launcher;
+    k->sweep_us = k->swept ? coto_clock_us() : 0;
+    k->sweep_until_us = k->sweep_us + SWEEP_US;
+}
+
 static int live(struct keeper *k)
 {
+    take_over(k);
     k->look_us = k->files.look ? coto_clock_us() + LOOK_US : 0;
     while (!k->stopping || k->front || k->launcher) {
         step(k);
@@ -452,6 +485,22 @@ static int live(struct keeper *k)
             on_signals(k);
     }
     return k->status;
+}
+
+/* All are gone, but a launcher that had to be killed may have left sandboxes. */
+static void end_orphans(struct keeper *k)
+{
+    while (k->sweep_us) {
+        kill_orphans(k);
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            ;
+        sweep(k, coto_clock_us());
+        if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD) {
+            sweep(k, k->sweep_until_us);
+            return;
+        }
+        poll(NULL, 0, SWEEP_EVERY_US / 1000);
+    }
 }
 
 static int watch_signals(struct keeper *k, struct coto_err *err)
@@ -495,7 +544,7 @@ int coto_keeper_run(struct coto_settings *settings)
                          coto_place_open(settings, &k.place, &err)
                      ? coto_keeper_fail(&err)
                      : live(&k);
-    kill_orphans(&k);
+    end_orphans(&k);
     coto_place_close(&k.place);
     return status;
 }

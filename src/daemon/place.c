@@ -90,7 +90,19 @@ static int lock(struct coto_place *place, struct coto_err *err)
                      place->dir);
         return coto_err_remedy(err, "look for coto-launch and coto-front, and end them");
     }
+    char text[16] = "";
+    if (pread(place->life_lock, text, sizeof text - 1, 0) > 0)
+        place->launcher = (pid_t)atol(text);
     return 0;
+}
+
+void coto_place_note(struct coto_place *place, pid_t launcher)
+{
+    char text[16];
+    int len = snprintf(text, sizeof text, "%-10d\n", (int)launcher);
+
+    place->launcher = launcher;
+    (void)!pwrite(place->life_lock, text, (size_t)len, 0);
 }
 
 static int make_token(struct coto_place *place, struct coto_err *err)

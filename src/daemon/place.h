@@ -7,6 +7,7 @@
 #include "http/server.h"
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #define COTO_PLACE_SOCKETS 32
 #define COTO_PLACE_TOKEN 65
@@ -22,6 +23,7 @@ struct coto_place {
     char token[COTO_PLACE_TOKEN];
     int keeper_lock; /* held by the keeper alone: a second one is refused at once */
     int life_lock;   /* held by all of its processes: the next life waits until they are gone */
+    pid_t launcher;  /* noted there: of the life before, until one is noted; 0: none */
     struct coto_place_socket sockets[COTO_PLACE_SOCKETS];
     int socket_count;
     bool is_inherited; /* the sockets are another program's (socket activation) */
@@ -34,5 +36,7 @@ int coto_place_open(const struct coto_settings *settings, struct coto_place *ret
                     struct coto_err *err);
 /* Closes, and removes the socket and the token. */
 void coto_place_close(struct coto_place *place);
+/* Notes the launcher's pid for the next life. */
+void coto_place_note(struct coto_place *place, pid_t launcher);
 /* How to use it, for people. */
 void coto_place_tell(const struct coto_place *place, struct coto_buf *out);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -289,6 +290,10 @@ int coto_settings_check(const struct coto_settings *settings, struct coto_err *e
     static const enum coto_setting needed[] = {COTO_SET_TLS_CERTIFICATE, COTO_SET_TLS_KEY,
                                                COTO_SET_CLIENT_CA, COTO_SET_JWT_KEY};
 
+    if (strcmp(coto_settings_text(settings, COTO_SET_SOCKET), "none") == 0 &&
+        settings->num[COTO_SET_PORT] == COTO_SETTING_NONE && !settings->text[COTO_SET_LISTEN].count &&
+        !getenv("LISTEN_FDS"))
+        return coto_err_set(err, COTO_ERR_USAGE, 0, "nowhere to listen: socket, port or listen must be set");
     if (settings->num[COTO_SET_POOL_MIN] > settings->num[COTO_SET_POOL_MAX])
         return coto_err_set(err, COTO_ERR_USAGE, 0, "pool-min is larger than pool-max");
     for (size_t i = 0; settings->text[COTO_SET_LISTEN].count && i < sizeof needed / sizeof *needed; i++)

@@ -1,0 +1,142 @@
+"""coto serve with nothing set up: who gets in, where, and what happens around its start."""
+import contextlib
+import os
+import socket
+import stat
+import subprocess
+
+import pytest
+
+from .daemon import UNAUTHORIZED, Daemon, bearer, refusal
+from .helpers import PATIENCE, ROOT, Reply
+
+
+@pytest.fixture(scope="module")
+def service():
+    with Daemon() as it:
+        yield it
+
+
+@pytest.fixture
+def other():
+    """One that was not started yet."""
+    it = Daemon()
+    yield it
+    it.__exit__()
+
+
+def mode(path):
+    return stat.S_IMODE(os.lstat(path).st_mode)
+
+
+def ask_port(service, path, headers):
+    """As a stranger on this host."""
+    with contextlib.closing(service.connect(tcp=True)) as connection:
+        connection.request("GET", path, headers=headers)
+        return Reply(connection.getresponse())
+
+
+def test_socket_and_token_are_private_and_it_says_how_to_use_them(service):
+    sock, token = service.runtime / "api.sock", service.runtime / "token"
+    assert (mode(service.runtime), mode(sock), mode(token)) == (0o700, 0o600, 0o600)
+    assert f"unix:{sock}" in service.messages and f"$(cat {token})" in service.messages
+    assert service.run("print(6*7)").json["stdout"] == "42\n"
+    assert service.get("/api/v1/sandbox", token=True).json == {"sandboxes": []}
+    assert ask_port(service, "/healthz", {}).status == 200
+
+
+@pytest.mark.parametrize("value", [None, "", "Bearer", "Bearer ", "Basic Zm9vOmJhcg==", "bearer {}", "Bearer {}x", "Bearer  {}",
+                                   "{}", "Bearer null", "Bearer a.b.c", "Bearer {},{}"])
+def test_without_the_token_all_are_refused_alike(service, value):
+    """AP-09"""
+    headers = {} if value is None else {"Authorization": value.format(service.token, service.token)}
+    reply = ask_port(service, "/api/v1/sandbox", headers)
+    assert refusal(reply) == UNAUTHORIZED and reply.headers["WWW-Authenticate"] == "Bearer"
+    assert ask_port(service, "/api/v1/sandbox", bearer(service.token)).status == 200
+
+
+def test_a_bad_token_is_refused_on_the_socket_too(service):
+    assert refusal(service.get("/api/v1/sandbox", headers=bearer("x"))) == UNAUTHORIZED
+    assert service.get("/api/v1/sandbox").status == 200
+
+
+@pytest.mark.parametrize("headers", [{"Origin": "http://evil.example"}, {"Host": "evil.example"},
+                                     {"Host": "127.0.0.1.evil.example"}, {"Host": "localhost.evil.example:80"}])
+def test_web_pages_are_not_served(service, headers):
+    """AP-19"""
+    assert ask_port(service, "/healthz", {**bearer(service.token), **headers}).status == 403
+    assert ask_port(service, "/healthz", {"Host": "localhost"}).status == 200
+
+
+@pytest.mark.skipif(not ROOT, reason="needs a second user")
+def test_others_cannot_connect_and_are_nobody_when_they_can(service):
+    """AP-17: directory and socket keep them out; with both opened their credentials do."""
+    sock = service.runtime / "api.sock"
+
+    def status_of_another():
+        command = ["setpriv", "--reuid=65533", "--clear-groups", "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}",
+                   "--unix-socket", sock, "http://coto/api/v1/sandbox"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE).stdout
+    assert status_of_another() == "000"
+    service.runtime.chmod(0o711)
+    assert status_of_another() == "000"
+    sock.chmod(0o666)
+    assert status_of_another() == "401"
+    sock.chmod(0o600)
+    service.runtime.chmod(0o700)
+
+
+def test_a_second_one_is_refused_and_the_first_goes_on(service, other):
+    status, said = other.fails(f"--runtime-dir={service.runtime}")
+    assert status == 75 and "another coto serve runs" in said and "remedy" in said
+    assert service.run("print(1)").json["verdict"] == "ok"
+
+
+def test_one_records_directory_has_one_service(service, other):
+    """DR-09"""
+    status, said = other.fails(f"--state-dir={service.state}")
+    assert status != 0 and str(service.state) in said
+    assert service.run("print(1)").json["verdict"] == "ok"
+
+
+def test_a_port_that_is_taken_is_said(other):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        status, said = other.fails(f"--port={taken.getsockname()[1]}")
+    assert status == 71 and "Address already in use" in said and "--port=0" in said
+    assert sorted(os.listdir(other.runtime)) == ["life", "lock"]
+
+
+@pytest.mark.parametrize("wrong", ["open", "link", "file"])
+def test_a_directory_that_others_could_use_is_refused(other, wrong):
+    if wrong == "open":
+        other.runtime.mkdir()
+        other.runtime.chmod(0o755)
+    elif wrong == "link":
+        (other.room / "elsewhere").mkdir(mode=0o700)
+        other.runtime.symlink_to("elsewhere")
+    else:
+        other.runtime.write_text("")
+    status, said = other.fails()
+    assert status == 68 and "yours alone" in said
+
+
+def test_a_stale_socket_is_replaced_and_the_end_leaves_none(other):
+    other.start().kill()
+    assert (other.runtime / "api.sock").exists()
+    assert other.start().run("print(1)").json["verdict"] == "ok"
+    assert other.stop() == 0
+    assert sorted(os.listdir(other.runtime)) == ["life", "lock"]
+
+
+def test_nowhere_to_listen(other):
+    status, said = other.fails("--socket=none", "--port=none")
+    assert status == 64 and "listen" in said
+
+
+def test_two_services_do_not_meet(service, other):
+    other.start()
+    sandbox = other.create()
+    assert len(other.get("/api/v1/sandbox").json["sandboxes"]) == 1
+    assert service.get("/api/v1/sandbox").json["sandboxes"] == []
+    assert refusal(service.get("/api/v1/sandbox", token=other.token)) == UNAUTHORIZED
+    assert refusal(service.get(f"/api/v1/sandbox/{sandbox['sandbox_id']}", token=sandbox["access_token"])) == UNAUTHORIZED
