@@ -72,7 +72,8 @@ static int set_limits(struct api_job *job)
         snprintf(name, sizeof name, "resource_limits.%s", key);
         if (value_text(value, text, sizeof text - 2))
             return fail(job, name, "is too long");
-        strcat(text, limit->unit);
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "%s", limit->unit);
         if (set_option(job, limit->opt, name, text) || check_ceiling(job, limit, name))
             return -1;
     }

@@ -80,7 +80,7 @@ static json_t *parse_body(struct coto_http_request *request, struct coto_err *er
     if (scan(text, len, err))
         return NULL;
     json_t *body = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
-    if (body && json_is_object(body))
+    if (json_is_object(body))
         return body;
     if (body)
         coto_err_set(err, COTO_ERR_USAGE, 0, "body: must be a JSON object");

@@ -120,7 +120,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "coto-launch: %s\n", err.kind ? err.text : strerror(errno));
         return 71;
     }
-    if (l.driver->serve)
+    if (l.driver && l.driver->serve)
         l.driver->serve();
     return run(&l);
 }
