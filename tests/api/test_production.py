@@ -1,0 +1,294 @@
+"""What others can reach: client certificates, service tokens, tokens of single sandboxes, reload."""
+import base64
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+
+import pytest
+
+from .daemon import UNAUTHORIZED, Daemon, Production, refusal
+from .helpers import wait_until
+
+NEEDED = ["tls-certificate", "tls-key", "client-ca", "jwt-key"]
+
+
+@pytest.fixture(scope="module")
+def service():
+    with Production() as it:
+        yield it
+        assert it.stop() == 0, it.messages
+
+
+@pytest.fixture
+def own():
+    it = Production()
+    yield it
+    it.__exit__()
+
+
+@pytest.fixture(scope="module")
+def alice(service):
+    return service.mint("alice")
+
+
+@pytest.fixture(scope="module")
+def bob(service):
+    return service.mint("bob")
+
+
+# ---- nothing without all of it ----
+
+@pytest.mark.parametrize("missing", NEEDED)
+def test_nothing_listens_for_others_without(own, missing):
+    own.begin(leave_out=[missing])
+    assert own.process.wait(60) == 64
+    assert f"listen: {missing} is missing" in own.messages and "coto pki init" in own.messages
+
+
+def test_any_address_needs_it(own):
+    for address in ("0.0.0.0:0", "[::]:0", "127.0.0.1:0", "[::1]:0"):
+        own.begin(f"--listen={address}", leave_out=["jwt-key"])
+        assert own.process.wait(60) == 64, address
+
+
+def test_a_key_that_everybody_can_read_is_refused(own):
+    (own.pki / "localhost.key").chmod(0o644)
+    own.begin()
+    assert own.process.wait(60) == 68 and "open to everybody" in own.messages
+
+
+def test_there_is_no_other_way_in(service):
+    """No socket, no port, and no token of the zero configuration."""
+    assert sorted(os.listdir(service.runtime)) == ["life", "lock"]
+    assert service.messages.count("listening") == 1
+
+
+# ---- certificates (AP-15) ----
+
+def other_authority(service):
+    service.coto("pki", "init", "other")
+    service.issue("client", "alice", "other")
+    return service.context(service.room / "other/alice.crt")
+
+
+def server_as_client(service):
+    return service.context(service.pki / "localhost.crt")
+
+
+def self_signed(service):
+    """The same names, signed by itself."""
+    key, cert = service.room / "self.key", service.room / "self.crt"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
+                    "/CN=alice", "-addext", "subjectAltName=URI:urn:coto:client:alice", "-addext",
+                    "extendedKeyUsage=clientAuth", "-keyout", key, "-out", cert], check=True, capture_output=True)
+    return service.context(cert, key)
+
+
+def none_at_all(service):
+    return ssl.create_default_context(cafile=service.pki / "ca.crt")
+
+
+def old_version(service):
+    context = service.context()
+    context.minimum_version = ssl.TLSVersion.TLSv1
+    context.maximum_version = ssl.TLSVersion.TLSv1_1
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    return context
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("make", [none_at_all, other_authority, server_as_client, self_signed, old_version])
+def test_only_good_certificates_are_let_in(service, make):
+    assert not service.is_let_in(make(service))
+    assert service.is_let_in(service.context())
+
+
+def test_a_certificate_alone_is_not_enough(service, alice):
+    assert refusal(service.get("/api/v1/sandbox")) == UNAUTHORIZED
+    assert service.get("/api/v1/sandbox", token=alice).status == 200
+
+
+def test_a_revoked_certificate_is_out_within_seconds(own):
+    """The service looks at its files; connections that were made before have to show theirs again."""
+    own.start()
+    own.issue("client", "bob")
+    alice = own.context()
+    assert own.is_let_in(alice)
+    own.coto("pki", "revoke", "alice", "--dir", "pki")
+    wait_until(lambda: not own.is_let_in(alice), "the revocation")
+    assert own.is_let_in(own.context(own.pki / "bob.crt"))
+
+
+# ---- service tokens ----
+
+def part(value):
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+
+def claims_of(token):
+    text = token.split(".")[1]
+    return json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+
+
+@pytest.mark.parametrize("spoil", [
+    lambda token: part({"alg": "none"}) + "." + token.split(".")[1] + ".",
+    lambda token: token[:-6] + ("A" if token[-6] != "A" else "B") + token[-5:],
+    lambda token: token.rsplit(".", 1)[0] + ".",
+    lambda token: token + "=",
+    lambda token: token.split(".")[0] + "." + part({**claims_of(token), "sub": "bob"}) + "." + token.split(".")[2],
+    lambda token: "a" * 9000,
+], ids=["none", "flipped", "unsigned", "padded", "changed", "long"])
+def test_spoilt_tokens_are_all_refused_alike(service, alice, spoil):
+    """AP-10, AP-12; the whole table is in tests/auth"""
+    assert refusal(service.get("/api/v1/sandbox", token=spoil(alice))) == UNAUTHORIZED
+
+
+@pytest.mark.parametrize("flags", [["--aud", "other"], ["--not-before", "10m", "--ttl", "20m"]])
+def test_tokens_for_others_or_for_later_are_refused(service, flags):
+    """AP-11"""
+    assert refusal(service.get("/api/v1/sandbox", token=service.mint("alice", *flags))) == UNAUTHORIZED
+
+
+@pytest.mark.parametrize("tenant", ["local", "uid:0"])
+def test_a_token_cannot_be_for_a_local_user(service, tenant):
+    assert refusal(service.get("/api/v1/sandbox", token=service.mint(tenant))) == UNAUTHORIZED
+
+
+def test_a_token_that_may_only_read_cannot_write(service):
+    """AP-13"""
+    read, write = service.mint("alice", "--scope", "read"), service.mint("alice", "--scope", "write")
+    assert service.get("/api/v1/sandbox", token=read).status == 200
+    assert refusal(service.post("/api/v1/run", code="print(1)", token=read)) == (403, "the token's scope has no `write`")
+    assert service.post("/api/v1/run", code="print(1)", token=write).status == 200
+    assert service.get("/api/v1/sandbox", token=write).status == 403
+
+
+# ---- tenants and sandboxes (AP-13, AP-14) ----
+
+@pytest.fixture
+def sandboxes(service, alice, bob):
+    """Two of alice's, one of bob's: id and token."""
+    made = [service.create(token=token) for token in (alice, alice, bob)]
+    yield [(one["sandbox_id"], one["access_token"]) for one in made]
+    for one, token in zip(made, (alice, alice, bob)):
+        service.delete(f"/api/v1/sandbox/{one['sandbox_id']}", token=token)
+
+
+def execute(service, sandbox, token):
+    return service.post(f"/api/v1/sandbox/{sandbox}/execute", code="print(5)", token=token)
+
+
+def test_the_token_of_a_sandbox_opens_that_one_only(service, sandboxes, alice):
+    (one, token), (two, _), (theirs, _) = sandboxes
+    assert execute(service, one, token).json["output"] == "5\n"
+    assert execute(service, two, token).status == 404
+    assert execute(service, theirs, token).status == 404
+    for method, path in [("GET", "/api/v1/sandbox"), ("DELETE", f"/api/v1/sandbox/{one}"), ("POST", "/api/v1/run"),
+                         ("POST", "/api/v1/sandbox/create"), ("GET", "/api/v1/executions"), ("GET", "/metrics")]:
+        assert service.ask(method, path, {"code": "1"} if method == "POST" else None, token=token).status == 403, path
+    claims = claims_of(token)
+    assert claims["sandbox"] == one and claims["sub"] == "alice"
+
+
+def test_tenants_do_not_see_each_other(service, sandboxes, alice, bob):
+    (one, _), (two, _), (theirs, _) = sandboxes
+    seen = {row["sandbox_id"] for row in service.get("/api/v1/sandbox", token=bob).json["sandboxes"]}
+    assert theirs in seen and not {one, two} & seen
+    assert service.get(f"/api/v1/sandbox/{one}", token=bob).status == 404
+    assert execute(service, one, bob).status == 404
+    assert service.delete(f"/api/v1/sandbox/{one}", token=bob).status == 404
+    assert execute(service, one, alice).json["output"] == "5\n"
+
+
+def test_the_token_of_a_sandbox_ends_with_it(service, alice):
+    made = service.create(token=alice)
+    sandbox, token = made["sandbox_id"], made["access_token"]
+    assert execute(service, sandbox, token).status == 200
+    assert service.delete(f"/api/v1/sandbox/{sandbox}", token=alice).status == 200
+    assert refusal(execute(service, sandbox, token)) == UNAUTHORIZED
+    assert execute(service, sandbox, alice).status == 404
+
+
+def test_a_service_cannot_mint_tokens_of_sandboxes_for_others(service, sandboxes, bob):
+    """Signed with the service's key, not with coto's own."""
+    (one, _), _, _ = sandboxes
+    token = service.mint("bob", "--sandbox", one)
+    assert execute(service, one, token).status in (401, 404)
+
+
+# ---- revocation ----
+
+def test_a_revoked_token_is_out_and_stays_out(own):
+    own.start()
+    token, other = own.mint("alice"), own.mint("alice")
+    assert own.ask("POST", "/api/v1/token/revoke", {}, token=other).status == 400
+    revoke = own.ask("POST", "/api/v1/token/revoke", {"token": token}, token=other)
+    assert revoke.json == {"revoked": True}
+    assert refusal(own.get("/api/v1/sandbox", token=token)) == UNAUTHORIZED
+    assert own.get("/api/v1/sandbox", token=other).status == 200
+    os.kill(own.front, signal.SIGKILL)
+    wait_until(lambda: own.front and own.is_let_in(own.context()), "a new front")
+    assert refusal(own.get("/api/v1/sandbox", token=token)) == UNAUTHORIZED
+    assert own.get("/api/v1/sandbox", token=other).status == 200
+
+
+def test_nobody_revokes_tokens_of_others(service, alice, bob):
+    assert service.ask("POST", "/api/v1/token/revoke", {"token": alice}, token=bob).status == 400
+    assert service.get("/api/v1/sandbox", token=alice).status == 200
+
+
+# ---- reload ----
+
+def test_new_keys_are_taken_without_a_restart(own):
+    """A JWKS that the keeper can read and the front cannot."""
+    jwks = own.room / "keys.json"
+    jwks.write_text(own.coto("token", "jwks", own.keys / "es256.pub"))
+    jwks.chmod(0o600)
+    own.settings["jwt-key"] = jwks
+    own.start()
+    old = own.mint("alice")
+    front = own.front
+    own.coto("token", "keygen", "eddsa", "keys")
+    new = own.coto("token", "mint", "--key", own.keys / "eddsa.key", "--sub", "alice").strip()
+    assert own.get("/api/v1/sandbox", token=old).status == 200
+    assert refusal(own.get("/api/v1/sandbox", token=new)) == UNAUTHORIZED
+    jwks.write_text(own.coto("token", "jwks", own.keys / "eddsa.pub"))
+    own.signal(signal.SIGHUP)
+    wait_until(lambda: own.get("/api/v1/sandbox", token=new).status == 200, "the new key")
+    assert refusal(own.get("/api/v1/sandbox", token=old)) == UNAUTHORIZED
+    assert own.front == front
+
+
+def test_a_broken_file_changes_nothing(own):
+    own.start()
+    token = own.mint("alice")
+    (own.pki / "localhost.crt").write_text("broken")
+    own.signal(signal.SIGHUP)
+    own.wait_for_message("reload; keys and certificates are as before")
+    assert own.get("/api/v1/sandbox", token=token).status == 200
+
+
+def serial(service):
+    with socket.create_connection(("127.0.0.1", service.port), timeout=60) as raw, \
+            service.context().wrap_socket(raw, server_hostname="localhost") as conn:
+        return conn.getpeercert()["serialNumber"]
+
+
+def test_a_certificate_is_renewed_without_a_restart(own):
+    own.start()
+    before = serial(own)
+    own.coto("pki", "issue", "server", "localhost", "--renew", "--dir", "pki")
+    own.signal(signal.SIGHUP)
+    wait_until(lambda: serial(own) != before, "the new certificate")
+
+
+def test_zero_configuration_knows_service_tokens_when_it_has_keys(own):
+    """And its own token is for this host only."""
+    with Daemon(f"--jwt-key={own.keys / 'es256.pub'}") as it:
+        assert it.get("/api/v1/sandbox", token=own.mint("alice")).status == 200
+        assert it.get("/api/v1/sandbox", token=True).status == 200
+        one = it.create(token=own.mint("alice"))["sandbox_id"]
+        assert it.get(f"/api/v1/sandbox/{one}", token=True).status == 404

@@ -1,0 +1,185 @@
+"""The configuration, its file, reload, socket activation, and words to the service manager."""
+import os
+import signal
+import socket
+import subprocess
+
+import pytest
+
+from .daemon import Daemon
+from .helpers import BIN, PATIENCE, ROOT, wait_until
+
+COTO = str(BIN / "coto")
+
+
+@pytest.fixture
+def service():
+    it = Daemon()
+    yield it
+    it.__exit__()
+
+
+def write(service, text, mode=0o600):
+    path = service.room / "serve.yaml"
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def serve(*arguments, **more):
+    return subprocess.run([COTO, "serve", *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE, **more)
+
+
+def test_file_and_flags(service):
+    """A flag wins over the file."""
+    path = write(service, "tenant-sandboxes: 1\nidle: 77s\nlifetime: 99s\n")
+    service.start(f"--config={path}", "--lifetime=2h")
+    made = service.create()
+    assert (made["idle_seconds"], made["lifetime_seconds"]) == (77, 7200)
+    assert service.post("/api/v1/sandbox/create").status == 429
+
+
+@pytest.mark.parametrize("text, words", [
+    ("prot: 1", ["no setting 'prot'", "port"]),
+    ("port: many", ["port: 'many' is not possible", "0 to 65535"]),
+    ("idle: [1s, 2s]", ["idle: takes one value"]),
+    ("durability: maybe", ["disk|kernel|off"]),
+    ("idle: 1ms", ["1s to 168h"]),
+    ("pool-min: 50\npool-max: 10", ["pool-min is larger"]),
+    ("port: 1\nport: 2", ["line 2"]),
+    ("port: &a 1", ["line 1"]),
+    ("jwt-key: [/nowhere/key.pem]", ["/nowhere/key.pem", "No such file"]),
+    ("profile: nothing", ["nothing"]),
+])
+def test_check_says_what_is_wrong(service, text, words):
+    done = serve("--check", "--config", write(service, text))
+    assert done.returncode != 0 and done.stdout == ""
+    for word in words:
+        assert word in done.stderr, done.stderr
+
+
+def test_check_of_a_good_file(service):
+    done = serve("--check", "--config", write(service, "port: 0\nqueue: 12\n"))
+    assert (done.returncode, done.stdout) == (0, "settings, keys and certificates are fine\n")
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o622, 0o660])
+def test_a_file_that_others_may_write_is_refused(service, mode):
+    """DR-11"""
+    path = write(service, "port: 0\n", mode)
+    done = serve("--check", "--config", path)
+    assert done.returncode == 68 and "others may write to it" in done.stderr and "chmod" in done.stderr
+    path.chmod(0o644)
+    assert serve("--check", "--config", path).returncode == 0
+
+
+@pytest.mark.skipif(not ROOT, reason="needs a second user")
+def test_a_file_of_another_is_refused(service):
+    """DR-11"""
+    path = write(service, "port: 0\n")
+    os.chown(path, 65533, 65533)
+    done = serve("--check", "--config", path)
+    assert done.returncode == 68 and "belongs to uid 65533" in done.stderr
+
+
+def test_help_lists_every_setting_and_flags_are_checked():
+    text = serve("--help").stdout
+    assert "--tls-certificate FILE" in text and "--drain TIME (30s)" in text
+    done = serve("--prot=1")
+    assert done.returncode == 64 and "did you mean 'port'" in done.stderr
+    assert serve("--port").returncode == 64 and serve("port").returncode == 64
+
+
+def test_reload_changes_what_it_can_and_names_the_rest(service):
+    path = write(service, "tenant-sandboxes: 1\nworkers: 8\n")
+    service.start(f"--config={path}")
+    front = service.front
+    service.create()
+    assert service.post("/api/v1/sandbox/create").status == 429
+    write(service, "tenant-sandboxes: 2\nworkers: 9\n")
+    service.signal(signal.SIGHUP)
+    service.wait_for_message("reloaded")
+    assert "a change needs a restart: workers" in service.messages
+    wait_until(lambda: service.post("/api/v1/sandbox/create").status == 201, "the new limit")
+    assert service.post("/api/v1/sandbox/create").status == 429
+    assert service.front == front
+
+
+def test_reload_of_nonsense_changes_nothing(service):
+    path = write(service, "tenant-sandboxes: 1\n")
+    service.start(f"--config={path}")
+    write(service, "tenant-sandboxes: lots\n")
+    service.signal(signal.SIGHUP)
+    service.wait_for_message("everything is as before")
+    service.create()
+    assert service.post("/api/v1/sandbox/create").status == 429
+
+
+# ---- the service manager ----
+
+class Manager:
+    """What systemd does: hands over listening sockets, and is told how it goes."""
+
+    def __init__(self, service):
+        self.words = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.words.bind(str(service.room / "notify"))
+        self.words.settimeout(PATIENCE)
+        self.service = service
+
+    def start(self, sockets, *flags):
+        fds = [sock.fileno() for sock in sockets]
+        moves = " ".join(f"{3 + i}<&{fd}" for i, fd in enumerate(fds))
+        script = f'exec {moves}; export LISTEN_PID=$$ LISTEN_FDS={len(fds)}; exec "$@"'
+        command = ["bash", "-c", script, "sh", COTO, "serve", f"--state-dir={self.service.state}",
+                   f"--runtime-dir={self.service.runtime}", *flags]
+        with open(self.service.log, "wb") as log:
+            self.service.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                pass_fds=fds, env={"NOTIFY_SOCKET": str(self.service.room / "notify"), "PATH": os.environ["PATH"]})
+
+    def hear(self, word):
+        while word not in (heard := self.words.recv(4096).decode()):
+            pass
+        return heard
+
+
+def test_socket_activation_and_notification(service):
+    manager = Manager(service)
+    service.runtime.mkdir(mode=0o700)
+    path = service.runtime / "api.sock"
+    with socket.socket(socket.AF_UNIX) as unix, socket.create_server(("127.0.0.1", 0)) as tcp:
+        unix.bind(str(path))
+        unix.listen()
+        manager.start([unix, tcp])
+        assert manager.hear("READY=1")
+        service.port = tcp.getsockname()[1]
+        assert service.run("print(3)").json["stdout"] == "3\n"
+        assert service.get("/api/v1/sandbox", token=True).status == 200
+        service.signal(signal.SIGHUP)
+        manager.hear("RELOADING=1")
+        manager.hear("READY=1")
+        service.signal(signal.SIGTERM)
+        manager.hear("STOPPING=1")
+        assert service.process.wait(PATIENCE) == 0
+    assert path.exists()  # it is the manager's
+
+
+def test_an_inherited_socket_for_others_needs_tls(service):
+    manager = Manager(service)
+    with socket.create_server(("0.0.0.0", 0)) as tcp:
+        manager.start([tcp])
+        assert service.process.wait(PATIENCE) == 64
+    assert "others can reach it" in service.messages
+
+
+def test_descriptors_of_others_are_not_passed_on(service):
+    """Whatever the caller had open stays out of front and launcher."""
+    with open("/etc/hostname") as file:
+        os.set_inheritable(file.fileno(), True)
+        command = [COTO, "serve", "--port=0", f"--state-dir={service.state}", f"--runtime-dir={service.runtime}"]
+        with open(service.log, "wb") as log:
+            service.process = subprocess.Popen(command, stdout=log, stderr=log, close_fds=False, start_new_session=True)
+    wait_until(service.is_ready, "readiness")
+    for pid in (service.process.pid, service.front, service.launcher):
+        names = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")] if ROOT else []
+        assert "/etc/hostname" not in names
