@@ -31,7 +31,18 @@
 #define COTO_API_TENANT 128
 #define COTO_API_TOKEN 1024
 
+/* The walls around this process itself, as the kernel confirms them. */
+struct coto_api_self {
+    unsigned uid;
+    int seccomp; /* 2: a filter */
+    char seccomp_hash[65];
+    int landlock_abi; /* 0: this kernel has none */
+    bool no_new_privs, is_dumpable;
+    unsigned long long capabilities;
+};
+
 struct coto_api_config {
+    struct coto_api_self self;
     const char *profile;          /* of requests that name none */
     const char *token;            /* of local services, not over TLS; NULL: none */
     struct coto_keys *keys;       /* of tokens */

@@ -115,6 +115,19 @@ void coto_api_metrics(struct api_call *call)
 
 /* ---- capabilities ---- */
 
+static void say_self(const struct coto_api_self *self, struct coto_json *json)
+{
+    coto_json_begin(json, "front", '{');
+    coto_json_int(json, "uid", self->uid);
+    coto_json_int(json, "capabilities", (int64_t)self->capabilities);
+    coto_json_bool(json, "no_new_privs", self->no_new_privs);
+    coto_json_bool(json, "seccomp", self->seccomp == 2);
+    coto_json_str(json, "seccomp_filter", self->seccomp_hash);
+    coto_json_int(json, "landlock_abi", self->landlock_abi);
+    coto_json_bool(json, "dumpable", self->is_dumpable);
+    coto_json_end(json, '}');
+}
+
 static void say_capabilities(struct api_job *job)
 {
     struct coto_json json = {.out = &job->reply};
@@ -130,6 +143,7 @@ static void say_capabilities(struct api_job *job)
         if (coto_plan_has_tool(&job->plan, coto_languages[i].tool))
             coto_json_str(&json, NULL, coto_languages[i].name);
     coto_json_end(&json, ']');
+    say_self(&job->api->config.self, &json);
     coto_json_begin(&json, "walls", '{');
     for (int i = 0; i < COTO_WALL_COUNT; i++) {
         const struct coto_wall_state *wall = &job->box->walls[i];

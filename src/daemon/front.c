@@ -13,6 +13,7 @@
 #include "daemon/state.h"
 #include "daemon/talk.h"
 #include "http/tls.h"
+#include "kernel/caps.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -197,10 +198,28 @@ static int watch(struct front *f, struct coto_err *err)
     return 0;
 }
 
+/* Asked of the kernel, not remembered. */
+static struct coto_api_self look_at_self(const struct coto_confined *confined)
+{
+    struct coto_api_self self = {.uid = getuid(),
+                                 .seccomp = prctl(PR_GET_SECCOMP, 0, 0, 0, 0),
+                                 .landlock_abi = confined->landlock_abi,
+                                 .no_new_privs = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1,
+                                 .is_dumpable = prctl(PR_GET_DUMPABLE) != 0,
+                                 .capabilities = ~0ull};
+    struct coto_caps caps;
+
+    if (coto_caps_read(&caps, NULL) == 0)
+        self.capabilities = caps.effective | caps.permitted | caps.inheritable | caps.ambient;
+    snprintf(self.seccomp_hash, sizeof self.seccomp_hash, "%s", confined->filter_hash);
+    return self;
+}
+
 static int make_api(struct front *f, struct coto_err *err)
 {
     const int64_t *num = f->settings->num;
     const struct coto_api_config config = {
+        .self = look_at_self(&f->confined),
         .profile = coto_settings_text(f->settings, COTO_SET_PROFILE),
         .token = f->ask->place->token,
         .keys = f->keys,
