@@ -158,6 +158,8 @@ void coto_api_handle(struct coto_http_request *request, void *arg)
         api_reply_error(request, status, &err, "");
         return;
     }
+    if (call.endpoint->access != COTO_ACCESS_OPEN && api_tenant_admit(&call))
+        return;
     if (call.endpoint->how != COTO_HOW_UPLOAD && coto_http_has_body(request))
         coto_http_collect(request, COTO_API_BODY, call_function, api);
     else
@@ -217,6 +219,7 @@ void coto_api_free(struct coto_api *api)
             api_sandbox_drop(api, api->buckets[i], "destroyed");
     api_forget_revoked(api, INT64_MAX);
     api_outcomes_expire(api, INT64_MAX);
+    api_tenants_expire(api, INT64_MAX);
     coto_policy_fini(&api->ceiling);
     coto_buf_fini(&api->openapi);
     free(api);

@@ -52,6 +52,10 @@ struct coto_api_config {
     unsigned pool_min, pool_max;  /* sandboxes kept ready, per kind */
     int64_t lifetime_ms, idle_ms; /* of a sandbox */
     unsigned sandboxes_per_tenant;
+    unsigned tenant_requests;           /* of a tenant, being worked on */
+    unsigned tenant_rate, tenant_burst; /* requests a second, and at once; 0: any */
+    const char *const *callback_origins; /* NULL-terminated */
+    int callback_fd;                     /* to coto-callback; -1 none */
 };
 
 struct coto_api;
@@ -86,6 +90,7 @@ struct api_job {
     struct coto_http_request *request; /* NULL once the client is gone */
     struct coto_caller caller;
     int cancel_fd; /* eventfd */
+    struct api_tenant *tenant; /* whose requests it is one of */
     struct api_flow *flow; /* bytes that pass while it runs; NULL: none */
     bool is_stream;  /* output is told as events */
     bool is_dropped; /* its client did not read; it runs on */
@@ -154,6 +159,7 @@ struct api_sandbox {
     char tenant[COTO_API_TENANT];
     char token[COTO_API_TOKEN];
     char agent[128];
+    struct api_tenant *owner;
     enum api_state state;
     struct api_job *job; /* that uses it */
     struct coto_sandbox *box;
@@ -171,6 +177,7 @@ struct api_sandbox {
 
 struct api_counters {
     uint64_t requests, refused, executions, errors;
+    uint64_t callbacks, callbacks_lost;
     uint64_t verdicts[32];
     uint64_t run_us; /* sum over executions */
 };
@@ -188,6 +195,7 @@ struct coto_api {
     struct api_sandbox *buckets[API_BUCKETS];
     unsigned sandbox_count;
     unsigned transfers; /* that run */
+    struct api_tenant *tenants[API_BUCKETS];
     struct api_job *running[API_BUCKETS]; /* executions, by id */
     struct api_outcome *outcomes, **last_outcome; /* of async executions, oldest first */
     size_t outcome_bytes, outcome_count;
@@ -278,6 +286,18 @@ int api_body_code(struct api_job *job);
 void api_plan_parked(struct coto_plan *plan);
 void api_run_plan(struct api_job *job, struct coto_run_in *in);
 
+/* tenants.c: 0, or -1 after a refusal (429) */
+int api_tenant_admit(struct api_call *call);
+int api_tenant_begin(struct api_call *call, struct api_job *job);
+void api_tenant_end(struct api_job *job);
+int api_tenant_take_sandbox(struct api_call *call, struct api_sandbox *sandbox);
+void api_tenant_drop_sandbox(struct api_sandbox *sandbox);
+void api_tenants_expire(struct coto_api *api, int64_t now_us);
+
+/* callback.c */
+int api_callback_check(struct api_job *job);
+void api_callback_send(struct api_job *job);
+
 /* events.c: on the worker */
 void api_events_begin(struct api_job *job);
 void api_events_output(void *job, int which, const char *data, size_t len);
@@ -306,7 +326,6 @@ void api_sandbox_remove(struct coto_api *api, struct api_sandbox *sandbox);
 void api_sandbox_free(struct api_sandbox *sandbox);
 /* Forgets one whose box is gone or ends with the launcher. */
 void api_sandbox_drop(struct coto_api *api, struct api_sandbox *sandbox, const char *state);
-unsigned api_sandbox_count(const struct coto_api *api, const char *tenant);
 /* Ends one that is idle; the table's entry is gone at once. */
 void api_sandbox_end(struct coto_api *api, struct api_sandbox *sandbox);
 

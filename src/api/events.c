@@ -3,6 +3,8 @@
 #include "api/api.h"
 
 #include "api/flow.h"
+#include "base/units.h"
+#include "report/json.h"
 
 #include <string.h>
 
@@ -32,6 +34,9 @@ void api_events_begin(struct api_job *job)
     struct coto_json json = {.out = &text};
 
     api_flow_begin(job, COTO_HTTP_EVENTS, -1);
+    /* A slow reader must not buy its program time. */
+    if (job->plan.timeout_ms != COTO_UNIT_NONE)
+        api_flow_wait_until(job, coto_clock_us() + job->plan.timeout_ms * 1000);
     coto_json_begin(&json, NULL, '{');
     coto_json_str(&json, "execution_id", job->id);
     coto_json_end(&json, '}');
@@ -71,9 +76,26 @@ void api_events_output(void *arg, int which, const char *data, size_t len)
         send_output(job, which, data, len - *carried);
 }
 
+/* One after the other: all of them in the result could be more than a client may owe us. */
+static void send_artifact(struct api_job *job, struct coto_artifact *artifact)
+{
+    coto_auto_buf text = {0};
+    struct coto_json json = {.out = &text};
+
+    if (!artifact->is_kept)
+        return;
+    coto_report_json_artifact(artifact, &json);
+    send_event(job, "artifact", &text);
+    coto_buf_fini(&artifact->content);
+    artifact->is_kept = false;
+}
+
 void api_events_end(struct api_job *job)
 {
     for (int which = 1; which <= 2; which++)
         if (job->carried[which - 1])
             send_output(job, which, (const char *)job->carry[which - 1], job->carried[which - 1]);
+    for (size_t i = 0; job->has_result && i < job->result.artifact_count; i++)
+        send_artifact(job, &job->result.artifacts[i]);
+    api_flow_wait(job);
 }

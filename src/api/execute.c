@@ -88,6 +88,8 @@ static int check_how(struct api_job *job)
         return coto_err_set(&job->err, COTO_ERR_USAGE, 0,
                             "Idempotency-Key: a streamed answer cannot be given again");
     }
+    if (api_callback_check(job))
+        return -1;
     return job->is_stream ? api_flow_new(job, true) : 0;
 }
 

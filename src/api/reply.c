@@ -28,7 +28,7 @@ void api_reply_error(struct coto_http_request *request, int status, const struct
 
     api_write_error(err, field, &body);
     coto_buf_addc(&body, '\n');
-    if (status == 429 || status == 503)
+    if (status == 503)
         coto_http_add_header(request, "Retry-After", "1");
     if (status == 401)
         coto_http_add_header(request, "WWW-Authenticate", "Bearer");

@@ -3,7 +3,7 @@
 
 #include "auth/jwt.h"
 #include "base/own.h"
-#include "core/files.h"
+#include "core/workfiles.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -56,6 +56,7 @@ void api_sandbox_remove(struct coto_api *api, struct api_sandbox *sandbox)
 
 void api_sandbox_free(struct api_sandbox *sandbox)
 {
+    api_tenant_drop_sandbox(sandbox);
     coto_policy_fini(&sandbox->policy);
     coto_plan_fini(&sandbox->plan);
     free(sandbox);
@@ -70,16 +71,6 @@ void api_sandbox_drop(struct coto_api *api, struct api_sandbox *sandbox, const c
         free(sandbox->box);
     }
     api_sandbox_free(sandbox);
-}
-
-unsigned api_sandbox_count(const struct coto_api *api, const char *tenant)
-{
-    unsigned count = 0;
-
-    for (int i = 0; i < API_BUCKETS; i++)
-        for (const struct api_sandbox *s = api->buckets[i]; s; s = s->next)
-            count += strcmp(s->tenant, tenant) == 0;
-    return count;
 }
 
 /* ---- use ---- */
@@ -137,19 +128,19 @@ static int mint_token(struct api_job *job, struct api_sandbox *s)
 /* Files that the request brings; the job's plan has them. */
 static int put_files(struct api_job *job, struct api_sandbox *s)
 {
-    struct coto_files files = {.sandbox = s->box, .cancel_fd = -1};
+    struct coto_workfiles files = {.sandbox = s->box, .cancel_fd = -1};
     size_t skip = strlen(s->plan.workdir) + 1;
     int failed = 0;
 
     for (size_t i = 0; i < job->plan.file_count && !failed; i++) {
         const struct coto_plan_file *file = &job->plan.files[i];
         bool below = strncmp(file->target, s->plan.workdir, skip - 1) == 0;
-        failed = coto_files_put(&files, file->target + (below ? skip : 0), file->mode, file->data,
+        failed = coto_workfiles_put(&files, file->target + (below ? skip : 0), file->mode, file->data,
                                 file->len, false, &job->err);
     }
     if (job->plan.file_count && !failed)
-        failed = coto_files_settle(&files, ".", NULL, &job->err);
-    coto_files_fini(&files);
+        failed = coto_workfiles_settle(&files, ".", NULL, &job->err);
+    coto_workfiles_fini(&files);
     return failed;
 }
 
@@ -227,25 +218,18 @@ static void created(struct api_job *job)
 
 void coto_api_create(struct api_call *call)
 {
-    struct coto_api *api = call->api;
-    struct coto_err err = {0};
+    struct api_sandbox *s = calloc(1, sizeof *s);
 
-    if (api_sandbox_count(api, call->caller.tenant) >= api->config.sandboxes_per_tenant) {
-        coto_err_set(&err, COTO_ERR_LIMIT, 0, "%u sandboxes of this tenant exist already",
-                     api->config.sandboxes_per_tenant);
-        coto_err_remedy(&err, "destroy some; an operator can raise `sandboxes-per-tenant`");
-        api->counters.refused++;
-        api_reply_error(call->request, 429, &err, "");
+    if (!s)
+        abort();
+    s->plan.rootfs.fd = -1;
+    snprintf(s->tenant, sizeof s->tenant, "%s", call->caller.tenant);
+    struct api_job *job = api_tenant_take_sandbox(call, s) ? NULL : api_job_new(call);
+    if (!job) {
+        api_sandbox_free(s);
         return;
     }
-    struct api_job *job = api_job_new(call);
-    if (!job)
-        return;
-    job->sandbox = calloc(1, sizeof *job->sandbox);
-    if (!job->sandbox)
-        abort();
-    job->sandbox->plan.rootfs.fd = -1;
-    snprintf(job->sandbox->tenant, sizeof job->sandbox->tenant, "%s", call->caller.tenant);
+    job->sandbox = s;
     job->run = create;
     job->done = created;
     api_submit(job);
@@ -342,6 +326,7 @@ void coto_api_tick(void *arg)
     }
     api_forget_revoked(api, (int64_t)time(NULL));
     api_outcomes_expire(api, now);
+    api_tenants_expire(api, now);
     coto_loop_timer(api->loop, TICK_MS, coto_api_tick, api);
 }
 

@@ -63,6 +63,8 @@ static void write_metrics(struct api_job *job)
     metric(out, "http_refused_total", "counter", "Requests refused: no token, no room.", c->refused);
     metric(out, "executions_total", "counter", "Executions that ended.", c->executions);
     metric(out, "execution_errors_total", "counter", "Executions that coto failed.", c->errors);
+    metric(out, "callbacks_total", "counter", "Callbacks that were handed on.", c->callbacks);
+    metric(out, "callbacks_lost_total", "counter", "Callbacks for which there was no room.", c->callbacks_lost);
     metric(out, "sandboxes", "gauge", "Sandboxes held by callers.", api->sandbox_count);
     metric(out, "jobs_queued", "gauge", "Jobs that wait for a worker.", api->workers.queued);
     coto_buf_adds(out, "# HELP coto_verdicts_total Executions by verdict.\n"

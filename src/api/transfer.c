@@ -1,12 +1,12 @@
 /* Files of a caller's sandbox: put, get, remove, archives, artifacts. coto-init does what is
- * done, inside (core/files.h); bytes pass through here piece by piece (flow.h), never as a
+ * done, inside (core/workfiles.h); bytes pass through here piece by piece (flow.h), never as a
  * whole. A transfer has the sandbox to itself, as an execution has. */
 #include "api/api.h"
 
 #include "api/flow.h"
 #include "base/sha256.h"
 #include "base/tar.h"
-#include "core/files.h"
+#include "core/workfiles.h"
 #include "schema/media.h"
 
 #include <errno.h>
@@ -74,6 +74,7 @@ static void begin(struct api_call *call, bool needs_path, void (*run)(struct api
     if (api->transfers >= (api->config.workers + 3) / 4) {
         coto_err_set(&err, COTO_ERR_LIMIT, 0, "too many transfers at once");
         coto_err_remedy(&err, "try again in a second");
+        coto_http_add_header(call->request, "Retry-After", "1");
         api_reply_error(call->request, 429, &err, "");
         return;
     }
@@ -96,23 +97,23 @@ static void begin(struct api_call *call, bool needs_path, void (*run)(struct api
     api_submit(job);
 }
 
-static struct coto_files open_files(struct api_job *job, int channel_fd)
+static struct coto_workfiles open_files(struct api_job *job, int channel_fd)
 {
     struct api_sandbox *s = job->sandbox;
 
     coto_launch_use(s->box, channel_fd, &s->plan);
-    return (struct coto_files){.sandbox = s->box, .cancel_fd = job->cancel_fd};
+    return (struct coto_workfiles){.sandbox = s->box, .cancel_fd = job->cancel_fd};
 }
 
-static void close_files(struct api_job *job, struct coto_files *files)
+static void close_files(struct api_job *job, struct coto_workfiles *files)
 {
     job->lost = files->lost;
-    coto_files_fini(files);
+    coto_workfiles_fini(files);
 }
 
 /* ---- one file in ---- */
 
-static int put_pieces(struct api_job *job, struct coto_files *files, const char *path)
+static int put_pieces(struct api_job *job, struct coto_workfiles *files, const char *path)
 {
     coto_auto_buf piece = {0};
     bool first = true;
@@ -121,29 +122,42 @@ static int put_pieces(struct api_job *job, struct coto_files *files, const char 
     while ((got = api_flow_take(job, &piece)) > 0) {
         if (files->put_err.kind)
             return 0; /* settling tells */
-        if (first ? coto_files_put(files, path, 0644, piece.data, piece.len, true, &job->err)
-                  : coto_files_put_more(files, piece.data, piece.len, true, &job->err))
+        if (first ? coto_workfiles_put(files, path, 0644, piece.data, piece.len, true, &job->err)
+                  : coto_workfiles_put_more(files, piece.data, piece.len, true, &job->err))
             return -1;
         first = false;
     }
-    if (first ? coto_files_put(files, path, 0644, "", 0, false, &job->err)
-              : coto_files_put_more(files, "", 0, false, &job->err))
+    if (first ? coto_workfiles_put(files, path, 0644, "", 0, false, &job->err)
+              : coto_workfiles_put_more(files, "", 0, false, &job->err))
         return -1;
-    if (got == 0)
-        return 0;
-    /* Half a file must not be taken for a whole one. */
-    coto_files_remove(files, path, &job->err);
-    return coto_err_set(&job->err, COTO_ERR_INPUT, 0, "the upload broke off");
+    return got == 0 ? 0 : coto_err_set(&job->err, COTO_ERR_INPUT, 0, "the upload broke off");
+}
+
+/* Half a file must not be taken for a whole one. But only what was written is removed: when
+ * the name could not be opened, something else has it. */
+static int settle_file(struct api_job *job, struct coto_workfiles *files, const char *path,
+                       int64_t *ret_bytes)
+{
+    struct coto_err err = {0};
+    int cut = job->err.kind;
+    int failed = files->lost ? -1 : coto_workfiles_settle(files, path, ret_bytes, &err);
+    bool is_full = failed && (err.sys_errno == ENOSPC || err.sys_errno == EFBIG);
+
+    if (failed && !cut)
+        job->err = err;
+    if (!files->lost && (is_full || (cut && !failed)))
+        coto_workfiles_remove(files, path, &err);
+    return failed || cut ? -1 : 0;
 }
 
 static void put_file(struct api_job *job, int channel_fd)
 {
-    struct coto_files files = open_files(job, channel_fd);
+    struct coto_workfiles files = open_files(job, channel_fd);
     struct coto_json json = {.out = &job->reply};
     int64_t bytes;
 
-    if (put_pieces(job, &files, inside(job)) == 0 &&
-        coto_files_settle(&files, inside(job), &bytes, &job->err) == 0) {
+    put_pieces(job, &files, inside(job));
+    if (settle_file(job, &files, inside(job), &bytes) == 0) {
         coto_json_begin(&json, NULL, '{');
         coto_json_str(&json, "path", coto_buf_str(&job->code));
         coto_json_int(&json, "bytes", bytes);
@@ -162,7 +176,7 @@ void coto_api_put_file(struct api_call *call)
 
 struct unpack {
     struct api_job *job;
-    struct coto_files *files;
+    struct coto_workfiles *files;
     int64_t left; /* of the present file */
     int64_t file_count, directory_count;
 };
@@ -195,7 +209,7 @@ static int unpack_file(void *arg, const char *name, bool executable, int64_t byt
         return -1;
     u->left = bytes;
     u->file_count++;
-    return coto_files_put(u->files, path.data, executable ? 0755 : 0644, "", 0, bytes > 0, err);
+    return coto_workfiles_put(u->files, path.data, executable ? 0755 : 0644, "", 0, bytes > 0, err);
 }
 
 static int unpack_data(void *arg, const void *data, size_t len, struct coto_err *err)
@@ -203,7 +217,7 @@ static int unpack_data(void *arg, const void *data, size_t len, struct coto_err 
     struct unpack *u = arg;
 
     u->left -= (int64_t)len;
-    return coto_files_put_more(u->files, data, len, u->left > 0, err);
+    return coto_workfiles_put_more(u->files, data, len, u->left > 0, err);
 }
 
 static int unpack_directory(void *arg, const char *name, struct coto_err *err)
@@ -212,10 +226,10 @@ static int unpack_directory(void *arg, const char *name, struct coto_err *err)
     coto_auto_buf path = {0};
 
     u->directory_count++;
-    return member_path(u, name, &path, err) || coto_files_mkdir(u->files, path.data, err) ? -1 : 0;
+    return member_path(u, name, &path, err) || coto_workfiles_mkdir(u->files, path.data, err) ? -1 : 0;
 }
 
-static int unpack_pieces(struct api_job *job, struct coto_files *files, struct coto_tar_reader *tar)
+static int unpack_pieces(struct api_job *job, struct coto_workfiles *files, struct coto_tar_reader *tar)
 {
     coto_auto_buf piece = {0};
     int got;
@@ -233,7 +247,7 @@ static int unpack_pieces(struct api_job *job, struct coto_files *files, struct c
 
 static void put_archive(struct api_job *job, int channel_fd)
 {
-    struct coto_files files = open_files(job, channel_fd);
+    struct coto_workfiles files = open_files(job, channel_fd);
     struct unpack u = {.job = job, .files = &files};
     struct coto_tar_sink sink = {.file = unpack_file,
                                  .data = unpack_data,
@@ -248,7 +262,7 @@ static void put_archive(struct api_job *job, int channel_fd)
     coto_tar_reader_init(&tar, &sink);
     int failed = unpack_pieces(job, &files, &tar);
     /* Also after a refusal: init must be done with what it was sent. */
-    if (!files.lost && coto_files_settle(&files, ".", NULL, failed ? &later : &job->err) == 0 && !failed) {
+    if (!files.lost && coto_workfiles_settle(&files, ".", NULL, failed ? &later : &job->err) == 0 && !failed) {
         coto_json_begin(&json, NULL, '{');
         coto_json_int(&json, "files", u.file_count);
         coto_json_int(&json, "directories", u.directory_count);
@@ -324,12 +338,12 @@ static int show_data(void *arg, const void *data, size_t len)
 
 static void get_file(struct api_job *job, int channel_fd)
 {
-    struct coto_files files = open_files(job, channel_fd);
+    struct coto_workfiles files = open_files(job, channel_fd);
     struct show show = {.job = job, .max = job->sandbox->plan.disk_bytes};
-    struct coto_files_take take = {.begin = show_begin, .data = show_data, .arg = &show};
+    struct coto_workfiles_take take = {.begin = show_begin, .data = show_data, .arg = &show};
     struct coto_err err = {0};
 
-    if (coto_files_get(&files, inside(job), show.max, NAMES_MAX, &take, &err) && !job->err.kind)
+    if (coto_workfiles_get(&files, inside(job), show.max, NAMES_MAX, &take, &err) && !job->err.kind)
         job->err = err;
     if (show.is_directory) {
         coto_json_end(&show.json, ']');
@@ -396,19 +410,19 @@ static int find_directory(void *arg, const char *name, mode_t mode, int64_t byte
 
 static void get_archive(struct api_job *job, int channel_fd)
 {
-    struct coto_files files = open_files(job, channel_fd);
+    struct coto_workfiles files = open_files(job, channel_fd);
     struct pack pack = {.job = job};
-    struct coto_files_take take = {.begin = pack_begin, .data = pack_data, .arg = &pack};
+    struct coto_workfiles_take take = {.begin = pack_begin, .data = pack_data, .arg = &pack};
     mode_t mode = 0;
-    struct coto_files_take look = {.begin = find_directory, .arg = &mode};
+    struct coto_workfiles_take look = {.begin = find_directory, .arg = &mode};
     struct coto_err err = {0};
     coto_auto_buf end = {0};
 
-    if (coto_files_get(&files, inside(job), 0, 0, &look, &job->err) == 0 && !S_ISDIR(mode))
+    if (coto_workfiles_get(&files, inside(job), 0, 0, &look, &job->err) == 0 && !S_ISDIR(mode))
         coto_err_set(&job->err, COTO_ERR_INPUT, 0, "it is a file, not a directory");
     if (!job->err.kind) {
         api_flow_begin(job, "application/x-tar", -1);
-        if (coto_files_collect(&files, inside(job), job->sandbox->plan.disk_bytes, MEMBERS_MAX, &take,
+        if (coto_workfiles_collect(&files, inside(job), job->sandbox->plan.disk_bytes, MEMBERS_MAX, &take,
                                &err) &&
             !job->err.kind)
             job->err = err;
@@ -429,10 +443,10 @@ void coto_api_get_archive(struct api_call *call)
 
 static void remove_file(struct api_job *job, int channel_fd)
 {
-    struct coto_files files = open_files(job, channel_fd);
+    struct coto_workfiles files = open_files(job, channel_fd);
     struct coto_json json = {.out = &job->reply};
 
-    if (coto_files_remove(&files, inside(job), &job->err) == 0) {
+    if (coto_workfiles_remove(&files, inside(job), &job->err) == 0) {
         coto_json_begin(&json, NULL, '{');
         coto_json_str(&json, "path", coto_buf_str(&job->code));
         coto_json_bool(&json, "removed", true);
@@ -497,13 +511,13 @@ static int artifact_data(void *arg, const void *data, size_t len)
 
 static void list_artifacts(struct api_job *job, int channel_fd)
 {
-    struct coto_files files = open_files(job, channel_fd);
+    struct coto_workfiles files = open_files(job, channel_fd);
     struct artifacts a = {.json = {.out = &job->reply}};
-    struct coto_files_take take = {.begin = artifact_begin, .data = artifact_data, .arg = &a};
+    struct coto_workfiles_take take = {.begin = artifact_begin, .data = artifact_data, .arg = &a};
 
     coto_json_begin(&a.json, NULL, '{');
     coto_json_begin(&a.json, "artifacts", '[');
-    coto_files_collect(&files, "output", job->sandbox->plan.disk_bytes, MEMBERS_MAX, &take, &job->err);
+    coto_workfiles_collect(&files, "output", job->sandbox->plan.disk_bytes, MEMBERS_MAX, &take, &job->err);
     write_artifact(&a);
     coto_json_end(&a.json, ']');
     coto_json_int(&a.json, "artifacts_skipped", take.skipped);

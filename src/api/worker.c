@@ -33,8 +33,7 @@ static void on_gone(struct coto_http_request *request, void *arg)
 void api_job_cancel(struct api_job *job)
 {
     eventfd_write(job->cancel_fd, 1);
-    if (job->flow && !job->is_stream)
-        api_flow_gone(job);
+    api_flow_cancel(job);
 }
 
 /* Before the parser, which recurses and keeps every value: a megabyte of brackets, keys or
@@ -112,6 +111,10 @@ struct api_job *api_job_new(struct api_call *call)
         return NULL;
     }
     job->api = call->api;
+    if (api_tenant_begin(call, job)) {
+        free(job);
+        return NULL;
+    }
     job->request = call->request;
     job->caller = call->caller;
     job->in_fd = -1;
@@ -145,6 +148,7 @@ void api_job_free(struct api_job *job)
     coto_record_free(job->record);
     api_key_free(job->api, job->key);
     api_flow_free(job);
+    api_tenant_end(job);
     api_running_remove(job);
     free(job);
 }
@@ -153,8 +157,10 @@ void api_finish(void *arg)
 {
     struct api_job *job = arg;
 
-    if (job->is_async)
+    if (job->is_async) {
         api_outcome_keep(job);
+        api_callback_send(job);
+    }
     job->done(job);
     api_reply_job(job);
     api_job_free(job);
@@ -239,6 +245,8 @@ static void refuse(struct api_job *job)
     coto_err_set(&job->err, COTO_ERR_LIMIT, 0, "too many requests wait already");
     coto_err_remedy(&job->err, "try again in a second; an operator can raise `queue`");
     job->status = 429;
+    if (job->request)
+        coto_http_add_header(job->request, "Retry-After", "1");
     job->api->counters.refused++;
     job->done(job);
     api_reply_job(job);

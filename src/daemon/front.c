@@ -8,6 +8,7 @@
 #include "api/api.h"
 #include "auth/keys.h"
 #include "base/fd.h"
+#include "daemon/callback.h"
 #include "daemon/confine.h"
 #include "daemon/keeper.h"
 #include "daemon/state.h"
@@ -35,6 +36,7 @@ struct front {
     struct coto_keys *keys;
     struct coto_records *records;
     int signal_fd;
+    int callback_fd; /* to coto-callback, -1 none */
     char state[4096];
     int claim_fd; /* of the state directory */
     struct coto_confined confined;
@@ -100,6 +102,9 @@ static void take_numbers(struct front *f, const struct coto_message *message)
     c->lifetime_ms = num[COTO_SET_LIFETIME];
     c->idle_ms = num[COTO_SET_IDLE];
     c->sandboxes_per_tenant = (unsigned)num[COTO_SET_TENANT_SANDBOXES];
+    c->tenant_requests = (unsigned)num[COTO_SET_TENANT_REQUESTS];
+    c->tenant_rate = (unsigned)num[COTO_SET_TENANT_RATE];
+    c->tenant_burst = (unsigned)num[COTO_SET_TENANT_BURST];
     pthread_mutex_lock(&f->api->control_lock);
     if (warm(f, f->api->control_fd, &err))
         complain(&err, "reload the pool");
@@ -230,7 +235,12 @@ static int make_api(struct front *f, struct coto_err *err)
         .pool_max = (unsigned)num[COTO_SET_POOL_MAX],
         .lifetime_ms = num[COTO_SET_LIFETIME],
         .idle_ms = num[COTO_SET_IDLE],
-        .sandboxes_per_tenant = (unsigned)num[COTO_SET_TENANT_SANDBOXES]};
+        .sandboxes_per_tenant = (unsigned)num[COTO_SET_TENANT_SANDBOXES],
+        .tenant_requests = (unsigned)num[COTO_SET_TENANT_REQUESTS],
+        .tenant_rate = (unsigned)num[COTO_SET_TENANT_RATE],
+        .tenant_burst = (unsigned)num[COTO_SET_TENANT_BURST],
+        .callback_origins = (const char *const *)f->settings->text[COTO_SET_CALLBACK_ORIGIN].items,
+        .callback_fd = f->callback_fd};
 
     return coto_api_new(&config, f->loop, f->ask->control_fd, &f->api, err);
 }
@@ -317,6 +327,7 @@ static int serve(struct front *f, struct coto_err *err)
 
     if (coto_state_dir(*asked ? asked : NULL, f->state, sizeof f->state, err) ||
         coto_records_claim(f->state, f->ask->uid, f->ask->gid, &f->claim_fd, err) ||
+        coto_callback_start(f->settings, f->ask->uid, f->ask->gid, &f->callback_fd, err) ||
         confine(f, err) || coto_loop_new(&f->loop, err) || watch(f, err) || open_keys(f, err) ||
         warm(f, f->ask->control_fd, err) || make_api(f, err) || open_records(f, err))
         return -1;
@@ -334,7 +345,7 @@ static int serve(struct front *f, struct coto_err *err)
 
 int coto_front_run(const struct coto_front_ask *ask)
 {
-    static struct front f = {.signal_fd = -1, .claim_fd = -1};
+    static struct front f = {.signal_fd = -1, .claim_fd = -1, .callback_fd = -1};
     struct coto_err err = {0};
 
     f.ask = ask;

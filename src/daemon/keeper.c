@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "daemon/callback.h"
 #include "daemon/front.h"
 #include "daemon/notify.h"
 #include "daemon/sweep.h"
@@ -553,7 +554,7 @@ int coto_keeper_check(const struct coto_settings *settings, struct coto_err *err
 {
     struct coto_files files;
     struct coto_policy policy;
-    int failed = coto_settings_check(settings, err) ||
+    int failed = coto_settings_check(settings, err) || coto_callback_check(settings, err) ||
                  coto_files_read(settings, getuid(), &files, err);
 
     if (failed)

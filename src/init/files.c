@@ -328,7 +328,7 @@ int init_get(struct init *init, const struct coto_frame *frame, struct coto_err 
                             text);
     send_name(init, ".", 1, &st);
     if (S_ISREG(st.st_mode))
-        send_data(&c, fd, most < (uint64_t)st.st_size ? most : (uint64_t)st.st_size);
+        send_data(&c, fd, (uint64_t)st.st_size <= most ? (uint64_t)st.st_size : 0);
     else
         send_names(&c, coto_take_fd(&fd));
     send_collected(init, frame->proc, &c);

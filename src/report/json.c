@@ -41,21 +41,24 @@ static void add_stream(struct coto_json *json, const char *name,
     coto_json_bool(json, key, stream->truncated);
 }
 
+void coto_report_json_artifact(const struct coto_artifact *artifact, struct coto_json *json)
+{
+    coto_json_begin(json, NULL, '{');
+    coto_json_bytes(json, "name", artifact->name, strlen(artifact->name));
+    coto_json_int(json, "bytes", artifact->bytes);
+    add_text_or_null(json, "type", artifact->type);
+    add_text_or_null(json, "sha256", artifact->sha256);
+    if (artifact->is_kept)
+        coto_json_bytes(json, "content", artifact->content.data ? artifact->content.data : "",
+                        artifact->content.len);
+    coto_json_end(json, '}');
+}
+
 void coto_report_json_artifacts(const struct coto_result *result, struct coto_json *json)
 {
     coto_json_begin(json, "artifacts", '[');
-    for (size_t i = 0; i < result->artifact_count; i++) {
-        const struct coto_artifact *artifact = &result->artifacts[i];
-        coto_json_begin(json, NULL, '{');
-        coto_json_bytes(json, "name", artifact->name, strlen(artifact->name));
-        coto_json_int(json, "bytes", artifact->bytes);
-        add_text_or_null(json, "type", artifact->type);
-        add_text_or_null(json, "sha256", artifact->sha256);
-        if (artifact->is_kept)
-            coto_json_bytes(json, "content", artifact->content.data ? artifact->content.data : "",
-                            artifact->content.len);
-        coto_json_end(json, '}');
-    }
+    for (size_t i = 0; i < result->artifact_count; i++)
+        coto_report_json_artifact(&result->artifacts[i], json);
     coto_json_end(json, ']');
     coto_json_int(json, "artifacts_skipped", result->artifacts_skipped);
 }

@@ -15,6 +15,7 @@ void coto_report_json(const struct coto_result *result, const struct coto_plan *
 void coto_report_json_walls(const struct coto_wall_state walls[COTO_WALL_COUNT],
                             struct coto_json *json);
 /* "artifacts": [...] and "artifacts_skipped"; with contents where they were kept. */
+void coto_report_json_artifact(const struct coto_artifact *artifact, struct coto_json *json);
 void coto_report_json_artifacts(const struct coto_result *result, struct coto_json *json);
 /* verdict, limit, exit_code, signal, ..., memory_peak_bytes, pids_peak. */
 void coto_report_json_outcome(const struct coto_result *result, struct coto_json *json);

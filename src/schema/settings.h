@@ -62,6 +62,16 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
       "sandboxes alive at once, ready ones included") \
     X(TENANT_SANDBOXES, "tenant-sandboxes", INT, "1000", 1, 4095, "N", LIVE, \
       "sandboxes one tenant may hold") \
+    X(TENANT_REQUESTS, "tenant-requests", INT, "256", 1, 65536, "N", LIVE, \
+      "requests of one tenant that are being worked on; past it the answer is 429") \
+    X(TENANT_RATE, "tenant-rate", INT, "0", 0, 1000000, "N", LIVE, \
+      "requests a second of one tenant; 0: any number") \
+    X(TENANT_BURST, "tenant-burst", INT, "100", 1, 1000000, "N", LIVE, \
+      "requests it may make at once, before the rate counts") \
+    X(CALLBACK_ORIGIN, "callback-origin", LIST, "", 0, 0, "ORIGIN", START, \
+      "where ends of async executions may be told (repeatable), such as https://hooks.example.com") \
+    X(CALLBACK_KEY, "callback-key", TEXT, "", 0, 0, "FILE", START, \
+      "32 bytes and more that callbacks are signed with; nobody else may be able to read it") \
     X(LIFETIME, "lifetime", DURATION, "1h", 1000, 604800000, "TIME", LIVE, \
       "a sandbox ends after this") \
     X(IDLE, "idle", DURATION, "5m", 1000, 604800000, "TIME", LIVE, \

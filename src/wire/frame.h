@@ -51,7 +51,7 @@
     X(SYMLINK, 42, "host", "create a symbolic link: PATH DATA")                                    \
     X(SETUP, 43, "host", "build a native sandbox around yourself (wire/setup.h)")                  \
     X(CLOSE, 44, "host", "nobody reads an output any more (frame mode): COUNT 1 stdout, 2 stderr") \
-    X(GET, 45, "host", "send what is at PATH: a file (LIMIT_BYTES of it), or a directory's names")  \
+    X(GET, 45, "host", "send what is at PATH: a file, or only its size past LIMIT_BYTES; a directory's names") \
     X(REMOVE, 46, "host", "remove PATH and all below it")                                          \
     /* between the service's front and its launcher: see drivers/launcher/talk.h */                          \
     X(CHANNEL, 64, "front", "one more channel, its end is attached")                               \

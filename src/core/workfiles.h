@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct coto_files {
+struct coto_workfiles {
     struct coto_sandbox *sandbox;
     int cancel_fd; /* readable: give up; -1 none */
     bool lost;
@@ -25,34 +25,34 @@ struct coto_files {
     struct coto_buf out;
     struct coto_err put_err; /* what init said about a file that is on its way in */
 };
-void coto_files_fini(struct coto_files *files);
+void coto_workfiles_fini(struct coto_workfiles *files);
 
 /* ---- in ---- */
 
 /* A file begins; `more` pieces follow or not. */
-int coto_files_put(struct coto_files *files, const char *path, unsigned mode, const void *data,
+int coto_workfiles_put(struct coto_workfiles *files, const char *path, unsigned mode, const void *data,
                    size_t len, bool more, struct coto_err *err);
-int coto_files_put_more(struct coto_files *files, const void *data, size_t len, bool more,
+int coto_workfiles_put_more(struct coto_workfiles *files, const void *data, size_t len, bool more,
                         struct coto_err *err);
-int coto_files_mkdir(struct coto_files *files, const char *path, struct coto_err *err);
+int coto_workfiles_mkdir(struct coto_workfiles *files, const char *path, struct coto_err *err);
 /* Waits until all of it has happened; tells what did not, and the size of the file at path. */
-int coto_files_settle(struct coto_files *files, const char *path, int64_t *ret_bytes,
+int coto_workfiles_settle(struct coto_workfiles *files, const char *path, int64_t *ret_bytes,
                       struct coto_err *err);
-int coto_files_remove(struct coto_files *files, const char *path, struct coto_err *err);
+int coto_workfiles_remove(struct coto_workfiles *files, const char *path, struct coto_err *err);
 
 /* ---- out ---- */
 
 /* What comes out; a function that returns other than 0 wants no more: the rest is thrown
  * away. name is as init sent it: any bytes but NUL. */
-struct coto_files_take {
+struct coto_workfiles_take {
     int (*begin)(void *arg, const char *name, mode_t mode, int64_t bytes);
     int (*data)(void *arg, const void *data, size_t len);
     void *arg;
     int64_t skipped; /* out */
 };
-/* A file ("." and its bytes, at most max) or a directory ("." and its names, at most max_names). */
-int coto_files_get(struct coto_files *files, const char *path, int64_t max, unsigned max_names,
-                   struct coto_files_take *take, struct coto_err *err);
+/* A file ("." and its bytes; without them when it is larger than max) or a directory ("." and its names, at most max_names). */
+int coto_workfiles_get(struct coto_workfiles *files, const char *path, int64_t max, unsigned max_names,
+                   struct coto_workfiles_take *take, struct coto_err *err);
 /* Every regular file below a directory, by its path from there. */
-int coto_files_collect(struct coto_files *files, const char *path, int64_t max, unsigned max_files,
-                       struct coto_files_take *take, struct coto_err *err);
+int coto_workfiles_collect(struct coto_workfiles *files, const char *path, int64_t max, unsigned max_files,
+                       struct coto_workfiles_take *take, struct coto_err *err);

@@ -1,4 +1,4 @@
-#include "core/files.h"
+#include "core/workfiles.h"
 
 #include "base/clock.h"
 
@@ -13,13 +13,13 @@
 #define QUEUE_LOW (256 * 1024)
 #define OUR_PROC 0xffff /* no program has this number: init's answers to us carry it */
 
-void coto_files_fini(struct coto_files *files)
+void coto_workfiles_fini(struct coto_workfiles *files)
 {
     coto_frame_reader_fini(&files->reader);
     coto_buf_fini(&files->out);
 }
 
-static int lose(struct coto_files *files, const char *why, struct coto_err *err)
+static int lose(struct coto_workfiles *files, const char *why, struct coto_err *err)
 {
     files->lost = true;
     coto_err_set(err, COTO_ERR_INTERNAL, 0, "files: %s", why);
@@ -28,7 +28,7 @@ static int lose(struct coto_files *files, const char *why, struct coto_err *err)
 
 /* ---- the stream ---- */
 
-static int flush(struct coto_files *files, struct coto_err *err)
+static int flush(struct coto_workfiles *files, struct coto_err *err)
 {
     struct coto_buf *out = &files->out;
     size_t done = 0;
@@ -47,7 +47,7 @@ static int flush(struct coto_files *files, struct coto_err *err)
     return 0;
 }
 
-static int read_some(struct coto_files *files, struct coto_err *err)
+static int read_some(struct coto_workfiles *files, struct coto_err *err)
 {
     size_t room;
     char *to = coto_frame_reader_space(&files->reader, &room);
@@ -62,7 +62,7 @@ static int read_some(struct coto_files *files, struct coto_err *err)
 }
 
 /* Waits until something can be sent or read, and does both. */
-static int turn(struct coto_files *files, struct coto_err *err)
+static int turn(struct coto_workfiles *files, struct coto_err *err)
 {
     struct pollfd pfd = {.fd = files->sandbox->stream_fd,
                          .events = (short)(POLLIN | (files->out.len ? POLLOUT : 0))};
@@ -80,7 +80,7 @@ static int turn(struct coto_files *files, struct coto_err *err)
 /* ---- in ---- */
 
 /* What init says while files go in is about them. */
-static int take_words(struct coto_files *files, struct coto_err *err)
+static int take_words(struct coto_workfiles *files, struct coto_err *err)
 {
     struct coto_frame frame;
     int got;
@@ -91,7 +91,7 @@ static int take_words(struct coto_files *files, struct coto_err *err)
     return got < 0 ? lose(files, "the sandbox makes no sense", err) : 0;
 }
 
-static int send_put(struct coto_files *files, struct coto_err *err)
+static int send_put(struct coto_workfiles *files, struct coto_err *err)
 {
     if (files->out.failed)
         return lose(files, "no memory", err);
@@ -103,7 +103,7 @@ static int send_put(struct coto_files *files, struct coto_err *err)
     return 0;
 }
 
-int coto_files_put(struct coto_files *files, const char *path, unsigned mode, const void *data,
+int coto_workfiles_put(struct coto_workfiles *files, const char *path, unsigned mode, const void *data,
                    size_t len, bool more, struct coto_err *err)
 {
     size_t first = len < COTO_FRAME_CHUNK ? len : COTO_FRAME_CHUNK;
@@ -116,11 +116,11 @@ int coto_files_put(struct coto_files *files, const char *path, unsigned mode, co
     coto_frame_end(&files->out, at);
     if (send_put(files, err))
         return -1;
-    return first < len ? coto_files_put_more(files, (const char *)data + first, len - first, more, err)
+    return first < len ? coto_workfiles_put_more(files, (const char *)data + first, len - first, more, err)
                        : 0;
 }
 
-int coto_files_put_more(struct coto_files *files, const void *data, size_t len, bool more,
+int coto_workfiles_put_more(struct coto_workfiles *files, const void *data, size_t len, bool more,
                         struct coto_err *err)
 {
     size_t done = 0;
@@ -138,7 +138,7 @@ int coto_files_put_more(struct coto_files *files, const void *data, size_t len, 
     return 0;
 }
 
-int coto_files_mkdir(struct coto_files *files, const char *path, struct coto_err *err)
+int coto_workfiles_mkdir(struct coto_workfiles *files, const char *path, struct coto_err *err)
 {
     size_t at = coto_frame_begin(&files->out, COTO_FRAME_MKDIR, 0);
 
@@ -151,8 +151,8 @@ int coto_files_mkdir(struct coto_files *files, const char *path, struct coto_err
 /* ---- out ---- */
 
 struct talk {
-    struct coto_files *files;
-    struct coto_files_take *take;
+    struct coto_workfiles *files;
+    struct coto_workfiles_take *take;
     bool stopped;     /* nobody wants the rest */
     int64_t until_us; /* that it comes */
     bool refused;
@@ -212,7 +212,7 @@ static bool take_frame(struct talk *t, const struct coto_frame *frame, struct co
     }
 }
 
-static bool is_cancelled(const struct coto_files *files)
+static bool is_cancelled(const struct coto_workfiles *files)
 {
     struct pollfd pfd = {.fd = files->cancel_fd, .events = POLLIN};
 
@@ -220,7 +220,7 @@ static bool is_cancelled(const struct coto_files *files)
 }
 
 /* Sends what is queued and reads until init's answer is complete. */
-static int converse(struct coto_files *files, struct coto_files_take *take, struct coto_err *err)
+static int converse(struct coto_workfiles *files, struct coto_workfiles_take *take, struct coto_err *err)
 {
     struct talk t = {.files = files, .take = take};
     struct coto_frame frame;
@@ -243,7 +243,7 @@ static int converse(struct coto_files *files, struct coto_files_take *take, stru
     }
 }
 
-static size_t ask(struct coto_files *files, enum coto_frame_type type, const char *path)
+static size_t ask(struct coto_workfiles *files, enum coto_frame_type type, const char *path)
 {
     size_t at = coto_frame_begin(&files->out, type, OUR_PROC);
 
@@ -251,8 +251,8 @@ static size_t ask(struct coto_files *files, enum coto_frame_type type, const cha
     return at;
 }
 
-static int ask_out(struct coto_files *files, size_t at, int64_t max, unsigned count,
-                   struct coto_files_take *take, struct coto_err *err)
+static int ask_out(struct coto_workfiles *files, size_t at, int64_t max, unsigned count,
+                   struct coto_workfiles_take *take, struct coto_err *err)
 {
     coto_frame_add_num(&files->out, COTO_TAG_LIMIT_BYTES, (uint64_t)max);
     coto_frame_add_num(&files->out, COTO_TAG_LIMIT_COUNT, count);
@@ -260,21 +260,21 @@ static int ask_out(struct coto_files *files, size_t at, int64_t max, unsigned co
     return converse(files, take, err);
 }
 
-int coto_files_get(struct coto_files *files, const char *path, int64_t max, unsigned max_names,
-                   struct coto_files_take *take, struct coto_err *err)
+int coto_workfiles_get(struct coto_workfiles *files, const char *path, int64_t max, unsigned max_names,
+                   struct coto_workfiles_take *take, struct coto_err *err)
 {
     return ask_out(files, ask(files, COTO_FRAME_GET, path), max, max_names, take, err);
 }
 
-int coto_files_collect(struct coto_files *files, const char *path, int64_t max, unsigned max_files,
-                       struct coto_files_take *take, struct coto_err *err)
+int coto_workfiles_collect(struct coto_workfiles *files, const char *path, int64_t max, unsigned max_files,
+                       struct coto_workfiles_take *take, struct coto_err *err)
 {
     return ask_out(files, ask(files, COTO_FRAME_COLLECT, path), max, max_files, take, err);
 }
 
-int coto_files_remove(struct coto_files *files, const char *path, struct coto_err *err)
+int coto_workfiles_remove(struct coto_workfiles *files, const char *path, struct coto_err *err)
 {
-    struct coto_files_take none = {0};
+    struct coto_workfiles_take none = {0};
 
     coto_frame_end(&files->out, ask(files, COTO_FRAME_REMOVE, path));
     return converse(files, &none, err);
@@ -288,12 +288,12 @@ static int note_size(void *arg, const char *name, mode_t mode, int64_t bytes)
     return 0;
 }
 
-int coto_files_settle(struct coto_files *files, const char *path, int64_t *ret_bytes,
+int coto_workfiles_settle(struct coto_workfiles *files, const char *path, int64_t *ret_bytes,
                       struct coto_err *err)
 {
     int64_t bytes = 0;
-    struct coto_files_take take = {.begin = note_size, .arg = &bytes};
-    int failed = coto_files_get(files, path, 0, 0, &take, err);
+    struct coto_workfiles_take take = {.begin = note_size, .arg = &bytes};
+    int failed = coto_workfiles_get(files, path, 0, 0, &take, err);
 
     if (!files->lost && files->put_err.kind) {
         *err = files->put_err;

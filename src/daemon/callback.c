@@ -1,0 +1,101 @@
+#include "daemon/callback.h"
+
+#include "base/fd.h"
+#include "policy/helper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* "https://host", "http://host:8080": lower case, no path. */
+static bool is_origin(const char *text)
+{
+    size_t n = coto_str_has_prefix(text, "https://") ? 8 : coto_str_has_prefix(text, "http://") ? 7 : 0;
+
+    return n && text[n] &&
+           strspn(text + n, "abcdefghijklmnopqrstuvwxyz0123456789.-:[]") == strlen(text + n);
+}
+
+int coto_callback_check(const struct coto_settings *settings, struct coto_err *err)
+{
+    const struct coto_strv *origins = &settings->text[COTO_SET_CALLBACK_ORIGIN];
+    const char *key = coto_settings_text(settings, COTO_SET_CALLBACK_KEY);
+    struct stat st;
+
+    if (origins->count == 0)
+        return 0;
+    for (size_t i = 0; i < origins->count; i++)
+        if (!is_origin(origins->items[i])) {
+            coto_err_set(err, COTO_ERR_USAGE, 0, "callback-origin: '%s' is not an origin", origins->items[i]);
+            return coto_err_remedy(err, "write it as https://hooks.example.com, without a path");
+        }
+    if (!*key) {
+        coto_err_set(err, COTO_ERR_USAGE, 0, "callback-origin: needs callback-key");
+        return coto_err_remedy(err, "head -c 32 /dev/urandom >FILE; chmod 600 FILE");
+    }
+    if (stat(key, &st))
+        return coto_err_set(err, COTO_ERR_INPUT, errno, "callback-key: '%s'", key);
+    if (!S_ISREG(st.st_mode) || st.st_size < COTO_CALLBACK_KEY_MIN || st.st_size > 4096 ||
+        st.st_mode & 077) {
+        coto_err_set(err, COTO_ERR_FORBIDDEN, 0,
+                     "callback-key: '%s' must be a file of 32 to 4096 bytes that nobody else can read", key);
+        return coto_err_remedy(err, "head -c 32 /dev/urandom >FILE; chmod 600 FILE");
+    }
+    return 0;
+}
+
+static void exec_callback(const struct coto_settings *settings, const char *path, int fd, unsigned uid,
+                          unsigned gid)
+{
+    const struct coto_strv *origins = &settings->text[COTO_SET_CALLBACK_ORIGIN];
+    char control[32], user[32], group[32], key[4200];
+    char *argv[64] = {"coto-callback", control, user, group, key};
+    char *envp[] = {NULL};
+    sigset_t none;
+
+    snprintf(control, sizeof control, "--control=%d", fd);
+    snprintf(user, sizeof user, "--uid=%u", uid);
+    snprintf(group, sizeof group, "--gid=%u", gid);
+    snprintf(key, sizeof key, "--key=%s", coto_settings_text(settings, COTO_SET_CALLBACK_KEY));
+    for (size_t i = 0; i < origins->count && i < 50; i++)
+        argv[5 + i] = origins->items[i];
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    fcntl(fd, F_SETFD, 0);
+    execve(path, argv, envp);
+    _exit(127);
+}
+
+int coto_callback_start(const struct coto_settings *settings, unsigned uid, unsigned gid, int *ret_fd,
+                        struct coto_err *err)
+{
+    char path[4096];
+    int sv[2];
+
+    *ret_fd = -1;
+    if (settings->text[COTO_SET_CALLBACK_ORIGIN].count == 0)
+        return 0;
+    if (coto_callback_check(settings, err))
+        return -1;
+    if (coto_helper_find("coto-callback", path, sizeof path))
+        return coto_err_set(err, COTO_ERR_SYSTEM, ENOENT, "coto-callback");
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv))
+        return coto_err_set(err, COTO_ERR_LIMIT, errno, "start coto-callback");
+    pid_t pid = fork();
+    if (pid == 0)
+        exec_callback(settings, path, sv[1], uid, gid);
+    close(sv[1]);
+    if (pid < 0) {
+        close(sv[0]);
+        return coto_err_set(err, COTO_ERR_LIMIT, errno, "start coto-callback");
+    }
+    *ret_fd = sv[0];
+    return 0;
+}

@@ -1,0 +1,14 @@
+/* coto-callback, which tells others that an async execution has ended: started by the front
+ * before it confines itself. One packet of the socket pair is one call: URL, NUL, body. */
+#pragma once
+
+#include "daemon/settings.h"
+
+#define COTO_CALLBACK_PACKET 16384
+#define COTO_CALLBACK_KEY_MIN 32
+
+/* *ret_fd: our end; -1 when no origin is set. */
+int coto_callback_start(const struct coto_settings *settings, unsigned uid, unsigned gid, int *ret_fd,
+                        struct coto_err *err);
+/* The key, and the form of the origins. */
+int coto_callback_check(const struct coto_settings *settings, struct coto_err *err);

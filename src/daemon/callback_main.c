@@ -1,0 +1,212 @@
+/* coto-callback --control=FD --uid=N --gid=N --key=FILE ORIGIN...
+ *
+ * Theory of operation. A child of the front, and the only part of the service that connects to
+ * anybody. It reads the key, becomes the front's user behind the same walls, then takes calls
+ * (daemon/callback.h) and forks for each: libcurl reads what a stranger answers in a process
+ * that has nothing else to do. Whatever the front says, only the named origins are called,
+ * no redirect is followed and no proxy used. It ends with the front.
+ */
+#include "base/fd.h"
+#include "base/str.h"
+#include "daemon/callback.h"
+#include "daemon/confine.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CALLS_MAX 32 /* at once */
+#define TRIES 3
+#define REPLY_MAX 65536
+
+struct callback {
+    int control_fd;
+    unsigned uid, gid;
+    const char *key_file;
+    struct coto_buf key;
+    char **origins;
+    unsigned calls;
+};
+
+/* ---- one call, in a process of its own ---- */
+
+static size_t drop(char *data, size_t size, size_t count, void *arg)
+{
+    size_t *seen = arg;
+
+    (void)data;
+    *seen += size * count;
+    return *seen > REPLY_MAX ? 0 : size * count;
+}
+
+static void sign(const struct callback *c, const char *body, char *to, size_t size)
+{
+    coto_auto_buf text = {0};
+    unsigned char mac[EVP_MAX_MD_SIZE];
+    unsigned len = 0;
+    long long now = (long long)time(NULL);
+    char hex[2 * EVP_MAX_MD_SIZE + 1] = "";
+
+    coto_buf_addf(&text, "%lld.%s", now, body);
+    HMAC(EVP_sha256(), c->key.data, (int)c->key.len, (unsigned char *)text.data, text.len, mac, &len);
+    for (unsigned i = 0; i < len; i++)
+        snprintf(hex + 2 * (size_t)i, 3, "%02x", mac[i]);
+    snprintf(to, size, "Coto-Signature: t=%lld,v1=%s", now, hex);
+}
+
+static void set_up(CURL *curl, const char *url, const char *body, struct curl_slist *fields, size_t *seen)
+{
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(curl, CURLOPT_PROXY, "");
+    curl_easy_setopt(curl, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 5L);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT, 10L);
+    curl_easy_setopt(curl, CURLOPT_USERAGENT, "coto");
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)strlen(body));
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, fields);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, drop);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, seen);
+}
+
+/* The status, 0 when there was none. */
+static long try_once(const struct callback *c, const char *url, const char *body)
+{
+    char signature[160];
+    CURL *curl = curl_easy_init();
+    struct curl_slist *fields = NULL;
+    long status = 0;
+    size_t seen = 0;
+
+    sign(c, body, signature, sizeof signature);
+    fields = curl_slist_append(fields, "Content-Type: application/json");
+    fields = curl_slist_append(fields, signature);
+    if (curl && fields) {
+        set_up(curl, url, body, fields, &seen);
+        if (curl_easy_perform(curl) == CURLE_OK)
+            curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    }
+    curl_slist_free_all(fields);
+    curl_easy_cleanup(curl);
+    return status;
+}
+
+static void call(const struct callback *c, const char *url, const char *body)
+{
+    long status = 0;
+
+    for (int i = 0; i < TRIES; i++) {
+        if (i > 0)
+            sleep(i == 1 ? 1 : 5);
+        status = try_once(c, url, body);
+        if (status >= 200 && status < 500 && status != 429)
+            break; /* taken, or refused for good */
+    }
+    if (status < 200 || status >= 300)
+        fprintf(stderr, "coto serve: callback to %.*s failed (status %ld)\n",
+                (int)strcspn(url + 8, "/?") + 8, url, status);
+}
+
+/* ---- calls ---- */
+
+static bool is_allowed(const struct callback *c, const char *url)
+{
+    for (char **origin = c->origins; *origin; origin++) {
+        size_t n = strlen(*origin);
+        if (strncmp(url, *origin, n) == 0 && (!url[n] || url[n] == '/' || url[n] == '?'))
+            return true;
+    }
+    return false;
+}
+
+static void reap(struct callback *c, int flags)
+{
+    while (c->calls > 0 && waitpid(-1, NULL, flags) > 0) {
+        c->calls--;
+        flags = WNOHANG;
+    }
+}
+
+static void take(struct callback *c, char *packet, size_t len)
+{
+    size_t url_len = strnlen(packet, len);
+
+    packet[len] = '\0';
+    if (url_len == len || !is_allowed(c, packet))
+        return;
+    reap(c, c->calls < CALLS_MAX ? WNOHANG : 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(c->control_fd);
+        call(c, packet, packet + url_len + 1);
+        _exit(0);
+    }
+    c->calls += pid > 0;
+}
+
+static int serve(struct callback *c)
+{
+    static char packet[COTO_CALLBACK_PACKET + 1];
+
+    for (;;) {
+        ssize_t n = recv(c->control_fd, packet, COTO_CALLBACK_PACKET, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return 0;
+        take(c, packet, (size_t)n);
+    }
+}
+
+static const char *value_of(const char *arg, const char *name)
+{
+    size_t n = strlen(name);
+
+    return arg && strncmp(arg, name, n) == 0 ? arg + n : "";
+}
+
+static int prepare(struct callback *c, struct coto_err *err)
+{
+    static const char *const writable[] = {NULL};
+    struct coto_confined confined;
+    coto_auto_fd fd = open(c->key_file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+    if (fd < 0 || coto_fd_read_all(fd, 4096, &c->key) || c->key.len < COTO_CALLBACK_KEY_MIN)
+        return coto_err_set(err, COTO_ERR_INPUT, errno, "callback-key: '%s'", c->key_file);
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+    return coto_confine(c->uid, c->gid, writable, &confined, err);
+}
+
+int main(int argc, char **argv)
+{
+    struct callback c = {.origins = argv + 5};
+    struct coto_err err = {0};
+
+    if (argc < 6)
+        return 64;
+    c.control_fd = atoi(value_of(argv[1], "--control="));
+    c.uid = (unsigned)atoi(value_of(argv[2], "--uid="));
+    c.gid = (unsigned)atoi(value_of(argv[3], "--gid="));
+    c.key_file = value_of(argv[4], "--key=");
+    if (c.control_fd < 3)
+        return 64;
+    fcntl(c.control_fd, F_SETFD, FD_CLOEXEC);
+    if (prepare(&c, &err)) {
+        fprintf(stderr, "coto serve: %s\n", err.text);
+        return 70;
+    }
+    return serve(&c);
+}
