@@ -56,6 +56,12 @@ static void few_watches(void)
     write_file("/proc/sys/user/max_inotify_watches", "8192", 4);
 }
 
+/* Connections that nobody accepts are counted for nobody: fewer of them per listener. */
+static void short_queues(void)
+{
+    write_file("/proc/sys/net/core/somaxconn", "64", 2);
+}
+
 static int run(void *arg)
 {
     struct init_aside *aside = arg;
@@ -66,8 +72,10 @@ static int run(void *arg)
     if (!aside->error) {
         aside->error_stage = STAGE_NETWORK;
         aside->error = coto_up("net_namespace") ? coto_ns_make_net(&aside->net_fd) : 0;
-        if (!aside->error)
+        if (!aside->error) {
+            short_queues();
             few_watches();
+        }
     }
     reach(&aside->done, STAGE_NETWORK);
     if (!aside->error) {

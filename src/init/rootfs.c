@@ -314,7 +314,7 @@ int init_root_proc(struct init_root *root, struct coto_err *err)
      * interrupts of the host. What only the host's root may open needs
      * no mask: no capability that a policy can add back reaches it. */
     static const char *const masked[] = {"proc/keys", "proc/key-users", "proc/kallsyms",
-                                         "proc/interrupts"};
+                                         "proc/interrupts", "proc/locks"};
     static const char mask[] = ".masked"; /* an empty file that nobody may open */
     bool whole = !coto_up("proc_private") || !coto_up("pid_namespace");
     unsigned attrs = (coto_up("proc_masks") ? RO : RW) | COTO_ATTR_NOEXEC;

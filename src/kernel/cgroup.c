@@ -593,7 +593,7 @@ void coto_cgroup_unthrottle(const struct coto_cgroup *group)
 
 void coto_cgroup_kill(const struct coto_cgroup *group)
 {
-    char text[4096];
+    static char text[65536];
     int fd = group->dir_fd[COTO_CG_MEMORY] >= 0 ? group->dir_fd[COTO_CG_MEMORY]
                                                 : group->dir_fd[COTO_CG_PIDS];
 

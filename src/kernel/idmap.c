@@ -18,24 +18,18 @@
 
 #define NEWUIDMAP "/usr/bin/newuidmap"
 #define NEWGIDMAP "/usr/bin/newgidmap"
-#define PIDS_END (1u << 22)
-#define NUMBERS_ABOVE (1u << 26)
+#define NUMBERS (1u << 26)
 
-/* No two sandboxes that live at the same time have the same: the first of a process has its
- * pid, all others come from a range above all pids, where each process starts at random. */
+/* No two sandboxes that live at the same time have the same: each process starts at
+ * random, and there are far more numbers than sandboxes. Not by pid, which another pid
+ * namespace has too. */
 static unsigned sandbox_number(void)
 {
     static unsigned next;
-    static bool first_done;
-    unsigned number = (unsigned)getpid();
 
-    if (first_done) {
-        if (!next && getrandom(&next, sizeof next, GRND_NONBLOCK) != sizeof next)
-            next = number * 2654435761u;
-        number = PIDS_END + next++ % NUMBERS_ABOVE;
-    }
-    first_done = true;
-    return number;
+    if (!next && getrandom(&next, sizeof next, GRND_NONBLOCK) != sizeof next)
+        next = (unsigned)getpid() * 2654435761u;
+    return next++ % NUMBERS;
 }
 
 /* Picks an id inside the ranges this process itself may map: the fixed base on

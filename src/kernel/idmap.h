@@ -2,9 +2,7 @@
  *
  * With privilege over a range of ids every sandbox gets a host uid of its own
  * from 1879048192 on (outside every range that distributions or systemd hand
- * out), chosen by the supervisor's pid, which is unique among living ones:
- * no state, no lock; a supervisor's further sandboxes have ids above all of those.
- * Every call chooses anew. Without it the caller's single id is mapped, or one of its
+ * out), chosen at random: no state, no lock. Every call chooses anew. Without it the caller's single id is mapped, or one of its
  * subordinate ids by the set-uid helpers newuidmap and newgidmap.
  */
 #pragma once

@@ -107,6 +107,8 @@ enum {
     TYPE_SEQPACKET = 5,
     PROTO_TCP = 6,
     PROTO_UDP = 17,
+    LEVEL_SOCKET = 1,
+    ADVICE_DONTNEED = 4,
     MODE_TYPE = 0170000,
     MODE_REGULAR = 0100000,
     MODE_FIFO = 0010000,
@@ -195,6 +197,19 @@ static bool persona_holds(uint64_t persona)
     return persona == 0x40000 || (persona & ~(uint64_t)0x20008) == 0;
 }
 
+/* SO_ATTACH_FILTER, SO_ATTACH_BPF, and both for a group of ports. */
+#define FILTER_OPTIONS 26, 50, 51, 52
+
+static bool attaches_filter(uint32_t option)
+{
+    static const uint32_t options[] = {FILTER_OPTIONS};
+
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        if (option == options[i])
+            return true;
+    return false;
+}
+
 static bool mode_holds(uint64_t mode)
 {
     uint64_t type = mode & MODE_TYPE;
@@ -256,7 +271,8 @@ static bool holds(enum check_id check, const uint64_t args[6])
     case CHECK_SOCKETPAIR:
         return args[0] == FAMILY_UNIX && unix_holds(type, args[2]);
     case CHECK_SOCKOPT:
-        return (uint32_t)args[1] != PROTO_UDP;
+        return (uint32_t)args[1] != PROTO_UDP &&
+               ((uint32_t)args[1] != LEVEL_SOCKET || !attaches_filter((uint32_t)args[2]));
     case CHECK_SENDTO:
         return !(args[3] & SEND_MORE);
     case CHECK_SENDMSG:
@@ -269,6 +285,8 @@ static bool holds(enum check_id check, const uint64_t args[6])
         return !(args[3] & MAP_HUGE);
     case CHECK_MEMFD:
         return !(args[1] & MEMFD_HUGE);
+    case CHECK_FADVISE:
+        return (uint32_t)args[3] != ADVICE_DONTNEED;
     case CHECK_NONE:
     case CHECK_COUNT:
         break;
@@ -358,12 +376,13 @@ static const struct check checks[CHECK_COUNT] = {
                         {1, TYPES(TYPE_STREAM, TYPE_DGRAM)},
                         {2, VALUES(0, PROTO_TCP, PROTO_UDP)}}}},
     [CHECK_SOCKETPAIR] = {ALLOW, {UNIX_CLAUSE}},
-    [CHECK_SOCKOPT] = {DENY_VALUES, {{{1, VALUES(PROTO_UDP)}}}},
+    [CHECK_SOCKOPT] = {DENY_VALUES, {{{1, VALUES(PROTO_UDP)}}}}, /* the rest: compile_sockopt */
     [CHECK_SENDTO] = {DENY_BITS, {{{3, 0, SEND_MORE, {0}}}}},
     [CHECK_SENDMSG] = {DENY_BITS, {{{2, 0, SEND_MORE, {0}}}}},
     [CHECK_NOWAIT] = {DENY_BITS, {{{5, 0, READ_NOWAIT, {0}}}}},
     [CHECK_WATCH] = {DENY_BITS, {{{2, 0, WATCH_READS, {0}}}}},
     [CHECK_MMAP] = {DENY_BITS, {{{3, 0, MAP_HUGE, {0}}}}},
+    [CHECK_FADVISE] = {DENY_VALUES, {{{3, VALUES(ADVICE_DONTNEED)}}}},
     [CHECK_MEMFD] = {DENY_BITS, {{{1, 0, MEMFD_HUGE, {0}}}}},
 };
 
@@ -484,6 +503,16 @@ static int compile_prlimit(struct builder *b, int deny)
     return emit_term(b, &core, emit_load(b, LOW_WORD(2)), allow);
 }
 
+/* The host has one budget for compiled filters, and they are little memory each. */
+static int compile_sockopt(struct builder *b, int deny)
+{
+    static const struct term socket_level = {1, VALUES(LEVEL_SOCKET)};
+    static const struct term attach = {2, VALUES(FILTER_OPTIONS)};
+    int allow = emit_verdict(b, SECCOMP_RET_ALLOW);
+
+    return emit_term(b, &socket_level, emit_term(b, &attach, deny, allow), allow);
+}
+
 static int compile_check(struct builder *b, enum check_id id)
 {
     const struct check *check = &checks[id];
@@ -496,6 +525,8 @@ static int compile_check(struct builder *b, enum check_id id)
     }
     if (id == CHECK_PRLIMIT)
         return emit_term(b, first, deny, compile_prlimit(b, deny));
+    if (id == CHECK_SOCKOPT)
+        return emit_term(b, first, deny, compile_sockopt(b, deny));
     if (check->kind == DENY_VALUES)
         return emit_term(b, first, deny, emit_verdict(b, SECCOMP_RET_ALLOW));
     int next = deny;

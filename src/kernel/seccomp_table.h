@@ -152,7 +152,7 @@
     X(truncate, STRICT, ENOSYS, NONE) \
     X(ftruncate, STRICT, ENOSYS, NONE) \
     X(fallocate, STRICT, ENOSYS, NONE) \
-    X(fadvise64, STRICT, ENOSYS, NONE) \
+    X(fadvise64, STRICT, ENOSYS, FADVISE) \
     X(readahead, DEFAULT, ENOSYS, NONE) \
     X(fsync, STRICT, ENOSYS, NONE) \
     X(fdatasync, STRICT, ENOSYS, NONE) \
@@ -547,11 +547,12 @@
     X(PRLIMIT, EINVAL, "pid is not 1, coto-init; RLIMIT_CORE is only read") \
     X(SOCKET, EAFNOSUPPORT, "UNIX stream, dgram, seqpacket; INET and INET6 stream, dgram with protocol 0, TCP, UDP") \
     X(SOCKETPAIR, EAFNOSUPPORT, "UNIX stream, dgram or seqpacket, protocol 0") \
-    X(SOCKOPT, EOPNOTSUPP, "level is not IPPROTO_UDP") \
+    X(SOCKOPT, EOPNOTSUPP, "level is not IPPROTO_UDP; at SOL_SOCKET the option attaches no filter") \
     X(SENDTO, EOPNOTSUPP, "flags hold no MSG_MORE") \
     X(SENDMSG, EOPNOTSUPP, "flags hold no MSG_MORE") \
     X(NOWAIT, EOPNOTSUPP, "flags hold no RWF_NOWAIT") \
     X(WATCH, EPERM, "mask holds no IN_ACCESS, IN_OPEN, IN_CLOSE_NOWRITE") \
     X(MMAP, EPERM, "flags hold no MAP_HUGETLB") \
-    X(MEMFD, EPERM, "flags hold no MFD_HUGETLB")
+    X(MEMFD, EPERM, "flags hold no MFD_HUGETLB") \
+    X(FADVISE, EPERM, "advice is not POSIX_FADV_DONTNEED")
 /* clang-format on */

@@ -39,7 +39,11 @@ static int open_artifacts(const struct coto_job *job, int *ret_fd, struct coto_e
         coto_err_set(err, COTO_ERR_OUTPUT, errno, "--artifacts: make '%s'", dir);
         return coto_err_remedy(err, "name a directory whose parent exists and you may write to");
     }
-    *ret_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *ret_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (*ret_fd < 0 && errno == ENOTDIR) {
+        coto_err_set(err, COTO_ERR_OUTPUT, errno, "--artifacts: '%s'", dir);
+        return coto_err_remedy(err, "name the directory itself: a link may have been put there");
+    }
     if (*ret_fd < 0) {
         coto_err_set(err, COTO_ERR_OUTPUT, errno, "--artifacts: '%s'", dir);
         return coto_err_remedy(err, "name a directory you may write to");

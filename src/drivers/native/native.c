@@ -305,10 +305,14 @@ static void native_kill(struct coto_sandbox *sandbox)
 {
     struct native *n = (struct native *)sandbox;
 
+    /* Everyone in the group by name of the group, not only init, who would need CPU time
+     * to pass it on; then the quota is lifted, for they need it to die. */
     if (n->has_group)
-        coto_cgroup_unthrottle(&n->group);
+        coto_cgroup_kill(&n->group);
     if (n->pidfd >= 0)
         coto_pidfd_signal(n->pidfd, n->pid, SIGKILL);
+    if (n->has_group)
+        coto_cgroup_unthrottle(&n->group);
 }
 
 /* Without a cgroup the kernel's account of the reaped tree has to do. What died together with
