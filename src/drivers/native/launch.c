@@ -141,7 +141,7 @@ static int exec_init(void *arg)
     int count = launch->fds[4] < 0 ? 4 : 5;
     char *const argv[] = {"coto-init", "--in=3", "--out=3", "--setup",
                           count == 5 ? "--parked=4" : NULL, NULL};
-    int from[5];
+    int from[5] = {-1, -1, -1, -1, -1};
     sigset_t none;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
