@@ -12,8 +12,8 @@ _coto() {
         --artifacts --rootfs --workspace-writable --noexec --isolation --require
         --allow-missing --seccomp --apparmor --cap-add --network --network-allow
         --idmap --report --report-include --prompt-hash --prompt-file --code
-        --profile --policy --json --quiet --verbose --raw
-        --dry-run'
+        --profile --policy --server --token-file --server-ca --client-certificate
+        --client-key --json --quiet --verbose --raw --dry-run'
     if ((COMP_CWORD == 1)); then
         mapfile -t COMPREPLY < <(compgen -W "$verbs" -- "$cur")
         return
@@ -176,6 +176,25 @@ _coto() {
         return
         ;;
     --policy)
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    --server)
+        return
+        ;;
+    --token-file)
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    --server-ca)
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    --client-certificate)
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    --client-key)
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
         ;;

@@ -2,6 +2,7 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/execute.h"
+#include "cli/remote.h"
 #include "cli/verb.h"
 #include "drivers/driver.h"
 
@@ -164,6 +165,10 @@ static int run_prepared(int argc, char **argv, char **envp)
     run.json = flag(&run, COTO_OPT_JSON);
     if (run.args.help)
         status = coto_cli_help_verb("run", NULL);
+    else if (*coto_policy_str(&run.job.policy, COTO_OPT_SERVER))
+        status = find_code(&run, &err) || coto_cli_run_remote(&run.job, run.stdin_is_code, &err)
+                     ? coto_cli_fail_as(run.json, &err)
+                     : 0;
     else if (find_code(&run, &err) || coto_job_plan(&run.job, &err))
         status = coto_cli_fail_as(run.json, &err);
     else if (flag(&run, COTO_OPT_DRY_RUN))

@@ -131,6 +131,16 @@ enum coto_opt_section {
       "built-in policy to start from (see: coto profiles)") \
     X(POLICY,     "policy",     STRING,   "",     0, 0, "FILE", CLI, \
       "policy file, YAML or JSON, on top of the profile") \
+    X(SERVER,     "server",     STRING,   "",     0, 0, "URL", CLI, \
+      "run it on a coto service: unix:/run/coto/api.sock, http://127.0.0.1:8640, https://HOST:PORT") \
+    X(TOKEN_FILE, "token-file", STRING,   "",     0, 0, "FILE", CLI, \
+      "file with the token for that service") \
+    X(SERVER_CA,  "server-ca",  STRING,   "",     0, 0, "FILE", CLI, \
+      "PEM: the authority that its certificate must come from") \
+    X(CLIENT_CERTIFICATE, "client-certificate", STRING, "", 0, 0, "FILE", CLI, \
+      "PEM: the certificate to show to it") \
+    X(CLIENT_KEY, "client-key", STRING,   "",     0, 0, "FILE", CLI, \
+      "PEM: the key of that certificate") \
     X(JSON,       "json",       BOOL,     "false", 0, 0, "", CLI, \
       "print one result object and nothing else") \
     X(QUIET,      "quiet",      BOOL,     "false", 0, 0, "", CLI, \

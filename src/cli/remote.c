@@ -1,0 +1,221 @@
+#include "cli/remote.h"
+
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/units.h"
+#include "policy/helper.h"
+#include "schema/bodies.h"
+#include "schema/languages.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define TEXT_MAX ((size_t)16 << 20) /* of the service's own limit */
+
+static bool is_set(const struct coto_policy *policy, enum coto_opt opt)
+{
+    return policy->v[opt].source > COTO_SOURCE_PROFILE;
+}
+
+/* ---- what a service can be asked for ---- */
+
+static bool is_limit(enum coto_opt opt)
+{
+    for (unsigned i = 0; i < coto_limit_count; i++)
+        if (coto_limits[i].opt == opt)
+            return true;
+    return false;
+}
+
+static bool can_travel(enum coto_opt opt)
+{
+    return is_limit(opt) || opt == COTO_OPT_LANG || opt == COTO_OPT_ENV || opt == COTO_OPT_TIMEOUT ||
+           opt == COTO_OPT_ISOLATION || coto_options[opt].section == COTO_SECTION_CLI;
+}
+
+static int check(const struct coto_policy *policy, struct coto_err *err)
+{
+    for (int i = 0; i < COTO_OPT_COUNT; i++) {
+        if (!is_set(policy, (enum coto_opt)i) || can_travel((enum coto_opt)i))
+            continue;
+        coto_err_set(err, COTO_ERR_UNAVAILABLE, 0, "--%s: not possible with --server",
+                     coto_options[i].name);
+        return coto_err_remedy(err, "leave it out; docs/API.md tells what else a service can do");
+    }
+    return 0;
+}
+
+/* ---- the request ---- */
+
+static int add_text(struct coto_json *json, const char *key, const struct coto_buf *text,
+                    struct coto_err *err)
+{
+    if (coto_utf8_valid(coto_buf_str(text), text->len) && !memchr(coto_buf_str(text), 0, text->len)) {
+        coto_json_str(json, key, coto_buf_str(text));
+        return 0;
+    }
+    coto_err_set(err, COTO_ERR_INPUT, 0, "%s: not UTF-8 text", key);
+    return coto_err_remedy(err, "a service takes text here; bytes can be uploaded as files");
+}
+
+static int read_code(const struct coto_source_code *code, struct coto_buf *ret_text,
+                     struct coto_err *err)
+{
+    if (code->is_command) {
+        coto_buf_adds(ret_text, "exec \"$@\"");
+        return 0;
+    }
+    if (!code->file) {
+        coto_buf_add(ret_text, code->text, code->text_len);
+        return 0;
+    }
+    coto_auto_fd fd = open(code->file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0 || coto_fd_read_all(fd, TEXT_MAX, ret_text))
+        return coto_err_set(err, COTO_ERR_INPUT, errno, "run: '%s'", code->file);
+    return 0;
+}
+
+static const char *language_of(const struct coto_job *job, const struct coto_buf *text)
+{
+    const char *asked = coto_policy_str(&job->policy, COTO_OPT_LANG);
+    int is_elf = 0;
+
+    if (job->code.is_command)
+        return "sh";
+    if (*asked)
+        return asked;
+    const struct coto_language *found =
+        job->code.file ? coto_language_detect(job->code.file, coto_buf_str(text), text->len, &is_elf)
+                       : NULL;
+    return found ? found->name : NULL;
+}
+
+static void add_args(struct coto_json *json, const char *const *argv)
+{
+    coto_json_begin(json, "args", '[');
+    for (; argv && *argv; argv++)
+        coto_json_str(json, NULL, *argv);
+    coto_json_end(json, ']');
+}
+
+static void add_env(struct coto_json *json, const struct coto_strv *env)
+{
+    char name[256];
+
+    coto_json_begin(json, "env", '{');
+    for (size_t i = 0; i < env->count; i++) {
+        size_t n = strcspn(env->items[i], "=");
+        snprintf(name, sizeof name, "%.*s", (int)n, env->items[i]);
+        coto_json_str(json, name, env->items[i][n] ? env->items[i] + n + 1 : "");
+    }
+    coto_json_end(json, '}');
+}
+
+/* In the options' own syntax, which the service reads too. */
+static void add_limits(struct coto_json *json, const struct coto_policy *policy)
+{
+    coto_json_begin(json, "resource_limits", '{');
+    for (unsigned i = 0; i < coto_limit_count; i++) {
+        enum coto_opt opt = coto_limits[i].opt;
+        int64_t num = coto_policy_num(policy, opt);
+        coto_auto_buf text = {0};
+        if (!is_set(policy, opt) || *coto_limits[i].unit || strcmp(coto_limits[i].name, "cpu") == 0)
+            continue;
+        if (coto_options[opt].type == COTO_TYPE_BOOL) {
+            coto_json_bool(json, coto_limits[i].name, num != 0);
+            continue;
+        }
+        if (coto_options[opt].type == COTO_TYPE_SIZE)
+            coto_units_add_size(&text, num);
+        else if (coto_options[opt].type == COTO_TYPE_DURATION)
+            coto_units_add_duration(&text, num);
+        else if (coto_options[opt].type == COTO_TYPE_CPUS)
+            coto_units_add_cpus(&text, num);
+        else
+            coto_buf_addf(&text, "%lld", (long long)num);
+        coto_json_str(json, coto_limits[i].name, coto_buf_str(&text));
+    }
+    coto_json_end(json, '}');
+}
+
+static int add_stdin(struct coto_json *json, struct coto_err *err)
+{
+    coto_auto_buf text = {0};
+
+    if (isatty(0))
+        return 0;
+    if (coto_fd_read_all(0, TEXT_MAX, &text))
+        return coto_err_set(err, COTO_ERR_INPUT, errno, "run: read stdin");
+    return text.len ? add_text(json, "stdin", &text, err) : 0;
+}
+
+static int write_request(const struct coto_job *job, bool stdin_is_code, struct coto_buf *out,
+                         struct coto_err *err)
+{
+    const struct coto_policy *policy = &job->policy;
+    struct coto_json json = {.out = out};
+    coto_auto_buf code = {0};
+
+    if (read_code(&job->code, &code, err))
+        return -1;
+    coto_json_begin(&json, NULL, '{');
+    if (add_text(&json, "code", &code, err))
+        return -1;
+    const char *language = language_of(job, &code);
+    if (language)
+        coto_json_str(&json, "language", language);
+    add_args(&json, job->code.argv);
+    if (is_set(policy, COTO_OPT_ENV))
+        add_env(&json, &policy->v[COTO_OPT_ENV].list);
+    if (is_set(policy, COTO_OPT_TIMEOUT))
+        coto_json_ms(&json, "timeout_seconds", coto_policy_num(policy, COTO_OPT_TIMEOUT));
+    if (is_set(policy, COTO_OPT_PROFILE))
+        coto_json_str(&json, "profile", coto_policy_str(policy, COTO_OPT_PROFILE));
+    add_limits(&json, policy);
+    if (!stdin_is_code && add_stdin(&json, err))
+        return -1;
+    coto_json_end(&json, '}');
+    return 0;
+}
+
+/* ---- sending ---- */
+
+static int exec_remote(const struct coto_policy *policy, int request_fd, struct coto_err *err)
+{
+    char path[4096];
+    char fd[16];
+    const char *text[5];
+    static const enum coto_opt options[] = {COTO_OPT_SERVER, COTO_OPT_TOKEN_FILE, COTO_OPT_SERVER_CA,
+                                            COTO_OPT_CLIENT_CERTIFICATE, COTO_OPT_CLIENT_KEY};
+
+    for (int i = 0; i < 5; i++)
+        text[i] = coto_policy_str(policy, options[i]);
+    if (coto_helper_find("coto-remote", path, sizeof path)) {
+        coto_err_set(err, COTO_ERR_UNAVAILABLE, 0, "--server: the program coto-remote is not installed");
+        return coto_err_remedy(err, "install all of coto: make install");
+    }
+    snprintf(fd, sizeof fd, "%d", request_fd);
+    char *argv[] = {"coto-remote", fd, coto_policy_num(policy, COTO_OPT_JSON) ? "json" : "",
+                    coto_policy_num(policy, COTO_OPT_RAW) ? "raw" : "", (char *)text[0], (char *)text[1],
+                    (char *)text[2], (char *)text[3], (char *)text[4], NULL};
+    char *envp[] = {NULL};
+    execve(path, argv, envp);
+    return coto_err_set(err, COTO_ERR_SYSTEM, errno, "%s", path);
+}
+
+int coto_cli_run_remote(const struct coto_job *job, bool stdin_is_code, struct coto_err *err)
+{
+    coto_auto_buf request = {0};
+
+    if (check(&job->policy, err) || write_request(job, stdin_is_code, &request, err))
+        return -1;
+    coto_auto_fd fd = memfd_create("coto-request", 0);
+    if (fd < 0 || request.failed || coto_fd_write_all(fd, request.data, request.len) ||
+        lseek(fd, 0, SEEK_SET) < 0)
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "run: write the request");
+    return exec_remote(&job->policy, fd, err);
+}
