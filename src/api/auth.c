@@ -77,7 +77,8 @@ static int by_service_token(struct api_call *call, const struct coto_claims *cla
     if (is_reserved(claims->sub))
         return refuse(err);
     if (!coto_jwt_allows(claims, reads ? "read" : "write"))
-        return forbid(err, reads ? "the token's scope has no `read`" : "the token's scope has no `write`");
+        return forbid(err, reads ? "the token's scope has no `read`"
+                                 : "the token's scope has no `write`");
     snprintf(call->caller.tenant, sizeof call->caller.tenant, "%s", claims->sub);
     return 0;
 }

@@ -51,7 +51,8 @@ void api_note_lost(struct api_job *job, int channel_fd)
 {
     if (!job->err.kind || job->has_result || !is_gone(channel_fd))
         return;
-    coto_err_set(&job->err, COTO_ERR_UNAVAILABLE, 0, "lost: the service's launcher ended meanwhile");
+    coto_err_set(&job->err, COTO_ERR_UNAVAILABLE, 0,
+                 "lost: the service's launcher ended meanwhile");
     coto_err_remedy(&job->err, "it is started again at once: send the request again");
     job->status = 503;
     job->lost = true;

@@ -33,8 +33,9 @@ static bool is_limit(enum coto_opt opt)
 
 static bool can_travel(enum coto_opt opt)
 {
-    return is_limit(opt) || opt == COTO_OPT_LANG || opt == COTO_OPT_ENV || opt == COTO_OPT_TIMEOUT ||
-           opt == COTO_OPT_ISOLATION || coto_options[opt].section == COTO_SECTION_CLI;
+    return is_limit(opt) || opt == COTO_OPT_LANG || opt == COTO_OPT_ENV ||
+           opt == COTO_OPT_TIMEOUT || opt == COTO_OPT_ISOLATION ||
+           coto_options[opt].section == COTO_SECTION_CLI;
 }
 
 static int check(const struct coto_policy *policy, struct coto_err *err)
@@ -54,7 +55,8 @@ static int check(const struct coto_policy *policy, struct coto_err *err)
 static int add_text(struct coto_json *json, const char *key, const struct coto_buf *text,
                     struct coto_err *err)
 {
-    if (coto_utf8_valid(coto_buf_str(text), text->len) && !memchr(coto_buf_str(text), 0, text->len)) {
+    if (coto_utf8_valid(coto_buf_str(text), text->len) &&
+        !memchr(coto_buf_str(text), 0, text->len)) {
         coto_json_str(json, key, coto_buf_str(text));
         return 0;
     }
@@ -89,8 +91,9 @@ static const char *language_of(const struct coto_job *job, const struct coto_buf
     if (*asked)
         return asked;
     const struct coto_language *found =
-        job->code.file ? coto_language_detect(job->code.file, coto_buf_str(text), text->len, &is_elf)
-                       : NULL;
+        job->code.file
+            ? coto_language_detect(job->code.file, coto_buf_str(text), text->len, &is_elf)
+            : NULL;
     return found ? found->name : NULL;
 }
 
@@ -189,19 +192,28 @@ static int exec_remote(const struct coto_policy *policy, int request_fd, struct 
     char path[4096];
     char fd[16];
     const char *text[5];
-    static const enum coto_opt options[] = {COTO_OPT_SERVER, COTO_OPT_TOKEN_FILE, COTO_OPT_SERVER_CA,
-                                            COTO_OPT_CLIENT_CERTIFICATE, COTO_OPT_CLIENT_KEY};
+    static const enum coto_opt options[] = {COTO_OPT_SERVER, COTO_OPT_TOKEN_FILE,
+                                            COTO_OPT_SERVER_CA, COTO_OPT_CLIENT_CERTIFICATE,
+                                            COTO_OPT_CLIENT_KEY};
 
     for (int i = 0; i < 5; i++)
         text[i] = coto_policy_str(policy, options[i]);
     if (coto_helper_find("coto-remote", path, sizeof path)) {
-        coto_err_set(err, COTO_ERR_UNAVAILABLE, 0, "--server: the program coto-remote is not installed");
+        coto_err_set(err, COTO_ERR_UNAVAILABLE, 0,
+                     "--server: the program coto-remote is not installed");
         return coto_err_remedy(err, "install all of coto: make install");
     }
     snprintf(fd, sizeof fd, "%d", request_fd);
-    char *argv[] = {"coto-remote", fd, coto_policy_num(policy, COTO_OPT_JSON) ? "json" : "",
-                    coto_policy_num(policy, COTO_OPT_RAW) ? "raw" : "", (char *)text[0], (char *)text[1],
-                    (char *)text[2], (char *)text[3], (char *)text[4], NULL};
+    char *argv[] = {"coto-remote",
+                    fd,
+                    coto_policy_num(policy, COTO_OPT_JSON) ? "json" : "",
+                    coto_policy_num(policy, COTO_OPT_RAW) ? "raw" : "",
+                    (char *)text[0],
+                    (char *)text[1],
+                    (char *)text[2],
+                    (char *)text[3],
+                    (char *)text[4],
+                    NULL};
     char *envp[] = {NULL};
     execve(path, argv, envp);
     return coto_err_set(err, COTO_ERR_SYSTEM, errno, "%s", path);

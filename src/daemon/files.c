@@ -69,8 +69,8 @@ static int check(const struct coto_settings *s, struct coto_err *err)
                                         coto_settings_text(s, COTO_SET_TLS_KEY),
                                         or_null(coto_settings_text(s, COTO_SET_CLIENT_CA)),
                                         or_null(coto_settings_text(s, COTO_SET_CLIENT_CRL))};
-    const struct coto_keys_config keys = {
-        .files = (const char *const *)s->text[COTO_SET_JWT_KEY].items};
+    const struct coto_keys_config keys = {.files =
+                                              (const char *const *)s->text[COTO_SET_JWT_KEY].items};
     struct coto_tls *try_tls = NULL;
     struct coto_keys *try_keys = NULL;
     int failed = 0;
@@ -104,8 +104,8 @@ static int copy(const char *path, unsigned uid, struct coto_err *err)
     return err->kind ? -1 : coto_take_fd(&to);
 }
 
-int coto_files_read(const struct coto_settings *settings, unsigned uid, struct coto_files *ret_files,
-                    struct coto_err *err)
+int coto_files_read(const struct coto_settings *settings, unsigned uid,
+                    struct coto_files *ret_files, struct coto_err *err)
 {
     /* Looked at before reading: what is written meanwhile is news next time. */
     struct coto_files files = {.count = file_count(settings), .look = coto_files_look(settings)};

@@ -40,14 +40,14 @@
 #include <unistd.h>
 
 #define NOBODY 65534
-#define GRACE_US 7000000      /* beyond `drain`: what has not ended then is killed */
+#define GRACE_US 7000000 /* beyond `drain`: what has not ended then is killed */
 #define LAUNCHER_END_US 4000000
-#define CRASHES_MAX 20        /* in CRASH_WINDOW_US; then it is no accident */
+#define CRASHES_MAX 20 /* in CRASH_WINDOW_US; then it is no accident */
 #define CRASH_WINDOW_US 60000000
 #define RETRY_MAX_US 2000000
 #define SWEEP_EVERY_US 50000
 #define SWEEP_US 3000000 /* how long the dead may take to be gone */
-#define LOOK_US 2000000 /* how often key files are looked at */
+#define LOOK_US 2000000  /* how often key files are looked at */
 
 struct keeper {
     struct coto_settings *settings;
@@ -63,7 +63,7 @@ struct keeper {
     int64_t retry_us; /* nothing is started before */
     pid_t swept;
     int64_t sweep_us, sweep_until_us; /* of cgroups that a killed launcher left; 0: none */
-    int64_t look_us;  /* when key files are looked at again; 0: there are none */
+    int64_t look_us;                  /* when key files are looked at again; 0: there are none */
     unsigned crashes;
     int64_t crashes_since_us;
 };
@@ -333,7 +333,7 @@ static void reload_files(struct keeper *k)
         tell_refused(&err, "keys and certificates are");
     else if (send_files(k, &files) && k->front)
         kill(k->front, SIGKILL); /* the next one starts with them */
-    k->files.look = look; /* a complaint is made once for each state of the files */
+    k->files.look = look;        /* a complaint is made once for each state of the files */
 }
 
 static void reload(struct keeper *k)
@@ -560,8 +560,9 @@ int coto_keeper_check(const struct coto_settings *settings, struct coto_err *err
     if (failed)
         return -1;
     coto_files_close(&files);
-    failed = coto_policy_init(&policy, err) ||
-             coto_policy_apply_profile(&policy, coto_settings_text(settings, COTO_SET_PROFILE), err);
+    failed =
+        coto_policy_init(&policy, err) ||
+        coto_policy_apply_profile(&policy, coto_settings_text(settings, COTO_SET_PROFILE), err);
     coto_policy_fini(&policy);
     return failed ? -1 : 0;
 }

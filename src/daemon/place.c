@@ -126,7 +126,8 @@ static int make_token(struct coto_place *place, struct coto_err *err)
 
 /* ---- sockets ---- */
 
-static int add_socket(struct coto_place *place, const char *where, bool is_tls, struct coto_err *err)
+static int add_socket(struct coto_place *place, const char *where, bool is_tls,
+                      struct coto_err *err)
 {
     struct coto_place_socket *s = &place->sockets[place->socket_count];
 
@@ -140,7 +141,8 @@ static int add_socket(struct coto_place *place, const char *where, bool is_tls, 
         return 0;
     }
     if (err->sys_errno == EADDRINUSE)
-        coto_err_remedy(err, "another program has it: choose another (--port=0 takes any free one)");
+        coto_err_remedy(err,
+                        "another program has it: choose another (--port=0 takes any free one)");
     return -1;
 }
 
@@ -195,7 +197,8 @@ static void name_inherited(const struct sockaddr_storage *a, char where[COTO_HTT
     char host[INET6_ADDRSTRLEN] = "";
 
     if (a->ss_family == AF_UNIX) {
-        snprintf(where, COTO_HTTP_ADDRESS, "unix:%.100s", ((const struct sockaddr_un *)a)->sun_path);
+        snprintf(where, COTO_HTTP_ADDRESS, "unix:%.100s",
+                 ((const struct sockaddr_un *)a)->sun_path);
         return;
     }
     inet_ntop(a->ss_family, a->ss_family == AF_INET ? (const void *)&v4->sin_addr : &v6->sin6_addr,
@@ -214,8 +217,8 @@ static int take_inherited(struct coto_place *place, int fd, bool can_tls, struct
 
     if (place->socket_count == COTO_PLACE_SOCKETS || getsockname(fd, (struct sockaddr *)&a, &len) ||
         getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) || !listening)
-        return coto_err_set(err, COTO_ERR_USAGE, 0, "descriptor %d of LISTEN_FDS: no listening socket",
-                            fd);
+        return coto_err_set(err, COTO_ERR_USAGE, 0,
+                            "descriptor %d of LISTEN_FDS: no listening socket", fd);
     *s = (struct coto_place_socket){.fd = fd};
     s->is_tls = a.ss_family != AF_UNIX && !is_loopback(&a);
     name_inherited(&a, s->where);
@@ -224,8 +227,9 @@ static int take_inherited(struct coto_place *place, int fd, bool can_tls, struct
     if (!s->is_tls || can_tls)
         return 0;
     coto_err_set(err, COTO_ERR_USAGE, 0, "inherited socket %s: others can reach it", s->where);
-    return coto_err_remedy(err, "set tls-certificate, tls-key, client-ca and jwt-key, or let the socket "
-                                "listen on 127.0.0.1 or a unix path");
+    return coto_err_remedy(err,
+                           "set tls-certificate, tls-key, client-ca and jwt-key, or let the socket "
+                           "listen on 127.0.0.1 or a unix path");
 }
 
 static int take_all_inherited(struct coto_place *place, const struct coto_settings *settings,
@@ -295,7 +299,10 @@ void coto_place_tell(const struct coto_place *place, struct coto_buf *out)
     for (int i = 0; i < place->socket_count; i++) {
         const struct coto_place_socket *s = &place->sockets[i];
         coto_buf_addf(out, "listening %s%s\n",
-                      is_unix(s) ? "" : s->is_tls ? "https://" : "http://", s->where);
+                      is_unix(s)  ? ""
+                      : s->is_tls ? "https://"
+                                  : "http://",
+                      s->where);
     }
     if (place->made_token)
         coto_buf_addf(out, "token     %s/token (only you can read it)\n", place->dir);
@@ -303,9 +310,12 @@ void coto_place_tell(const struct coto_place *place, struct coto_buf *out)
     for (int i = 0; i < place->socket_count; i++) {
         const struct coto_place_socket *s = &place->sockets[i];
         if (is_unix(s))
-            coto_buf_addf(out, "  curl --unix-socket %s http://coto/api/v1/run %s\n", s->where + 5, body);
+            coto_buf_addf(out, "  curl --unix-socket %s http://coto/api/v1/run %s\n", s->where + 5,
+                          body);
         else if (!s->is_tls)
-            coto_buf_addf(out, "  curl -H \"Authorization: Bearer $(cat %s/token)\" "
-                               "http://%s/api/v1/run %s\n", place->dir, s->where, body);
+            coto_buf_addf(out,
+                          "  curl -H \"Authorization: Bearer $(cat %s/token)\" "
+                          "http://%s/api/v1/run %s\n",
+                          place->dir, s->where, body);
     }
 }

@@ -154,7 +154,8 @@ static int open_file(const char *path, struct coto_err *err)
         return coto_err_remedy(err, "chown it to root, or to the user who starts the service");
     }
     if (st.st_mode & (S_IWOTH | S_IWGRP)) {
-        coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "configuration '%s': others may write to it", path);
+        coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "configuration '%s': others may write to it",
+                     path);
         return coto_err_remedy(err, "chmod go-w the file");
     }
     int high = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -256,7 +257,8 @@ int coto_settings_load(struct coto_settings *settings, int argc, char **argv,
     return ret_args->help ? 0 : read_file(settings, err);
 }
 
-static int copy_flags(const struct coto_settings *old, struct coto_settings *to, struct coto_err *err)
+static int copy_flags(const struct coto_settings *old, struct coto_settings *to,
+                      struct coto_err *err)
 {
     snprintf(to->file, sizeof to->file, "%s", old->file);
     for (int i = 0; i < COTO_SET_COUNT; i++) {
@@ -275,8 +277,8 @@ static int copy_flags(const struct coto_settings *old, struct coto_settings *to,
 int coto_settings_reload(const struct coto_settings *old, struct coto_settings *ret_new,
                          struct coto_err *err)
 {
-    if (coto_settings_init(ret_new, err) || copy_flags(old, ret_new, err) || read_file(ret_new, err) ||
-        coto_settings_check(ret_new, err)) {
+    if (coto_settings_init(ret_new, err) || copy_flags(old, ret_new, err) ||
+        read_file(ret_new, err) || coto_settings_check(ret_new, err)) {
         coto_settings_fini(ret_new);
         return -1;
     }
@@ -291,32 +293,35 @@ int coto_settings_check(const struct coto_settings *settings, struct coto_err *e
                                                COTO_SET_CLIENT_CA, COTO_SET_JWT_KEY};
 
     if (strcmp(coto_settings_text(settings, COTO_SET_SOCKET), "none") == 0 &&
-        settings->num[COTO_SET_PORT] == COTO_SETTING_NONE && !settings->text[COTO_SET_LISTEN].count &&
-        !getenv("LISTEN_FDS"))
-        return coto_err_set(err, COTO_ERR_USAGE, 0, "nowhere to listen: socket, port or listen must be set");
+        settings->num[COTO_SET_PORT] == COTO_SETTING_NONE &&
+        !settings->text[COTO_SET_LISTEN].count && !getenv("LISTEN_FDS"))
+        return coto_err_set(err, COTO_ERR_USAGE, 0,
+                            "nowhere to listen: socket, port or listen must be set");
     if (settings->num[COTO_SET_POOL_MIN] > settings->num[COTO_SET_POOL_MAX])
         return coto_err_set(err, COTO_ERR_USAGE, 0, "pool-min is larger than pool-max");
-    for (size_t i = 0; settings->text[COTO_SET_LISTEN].count && i < sizeof needed / sizeof *needed; i++)
+    for (size_t i = 0; settings->text[COTO_SET_LISTEN].count && i < sizeof needed / sizeof *needed;
+         i++)
         if (!*coto_settings_text(settings, needed[i])) {
             coto_err_set(err, COTO_ERR_USAGE, 0, "listen: %s is missing",
                          coto_setting_infos[needed[i]].name);
-            return coto_err_remedy(err, "what others can reach needs TLS with client certificates and "
-                                        "service tokens: `coto pki init` and `coto token keygen` make "
-                                        "both; docs/SERVICE.md shows how");
+            return coto_err_remedy(err,
+                                   "what others can reach needs TLS with client certificates and "
+                                   "service tokens: `coto pki init` and `coto token keygen` make "
+                                   "both; docs/SERVICE.md shows how");
         }
     return 0;
 }
 
 void coto_settings_help(struct coto_buf *out)
 {
-    coto_buf_adds(out, "usage: coto serve [--config FILE] [--check] [--SETTING VALUE]...\n\n"
-                       "Serves sandboxes over HTTP. Without any setting: on a unix socket for this\n"
-                       "user, and on 127.0.0.1 for whoever has the token it makes.\n\n"
-                       "  --config FILE      settings in YAML; default " COTO_SETTINGS_FILE
-                       " when root\n"
-                       "                     starts it and it exists\n"
-                       "  --check            check settings, keys and certificates, and end\n\n"
-                       "settings (flags, and keys of the file; * is read again at SIGHUP):\n");
+    coto_buf_adds(
+        out, "usage: coto serve [--config FILE] [--check] [--SETTING VALUE]...\n\n"
+             "Serves sandboxes over HTTP. Without any setting: on a unix socket for this\n"
+             "user, and on 127.0.0.1 for whoever has the token it makes.\n\n"
+             "  --config FILE      settings in YAML; default " COTO_SETTINGS_FILE " when root\n"
+             "                     starts it and it exists\n"
+             "  --check            check settings, keys and certificates, and end\n\n"
+             "settings (flags, and keys of the file; * is read again at SIGHUP):\n");
     for (int i = 0; i < COTO_SET_COUNT; i++) {
         const struct coto_setting_info *info = &coto_setting_infos[i];
         coto_buf_addf(out, "%c --%s %s%s%s%s\n      %s\n",

@@ -1,6 +1,6 @@
-/* coto-remote FD json|"" raw|"" SERVER TOKEN-FILE CA CERTIFICATE KEY: what `coto run --server` becomes.
- * Sends the request in the descriptor to a service and passes on what the program there writes; ends
- * as the program did. The service ends the run when this process ends. */
+/* coto-remote FD json|"" raw|"" SERVER TOKEN-FILE CA CERTIFICATE KEY: what `coto run --server`
+ * becomes. Sends the request in the descriptor to a service and passes on what the program there
+ * writes; ends as the program did. The service ends the run when this process ends. */
 #include "base/fd.h"
 #include "base/json.h"
 #include "report/escape.h"
@@ -81,7 +81,8 @@ static void take_error(struct remote *r, const json_t *object)
         if (strcmp(coto_err_info(i)->word, word) == 0)
             kind = i;
     coto_err_set(&r->err, kind, 0, "%s",
-                 *text_of(object, "message") ? text_of(object, "message") : "no answer that makes sense");
+                 *text_of(object, "message") ? text_of(object, "message")
+                                             : "no answer that makes sense");
     if (*text_of(object, "remedy"))
         coto_err_remedy(&r->err, "%s", text_of(object, "remedy"));
 }
@@ -105,7 +106,8 @@ static int pass_on(struct remote *r, int fd, const json_t *event)
     const struct coto_buf *out = raw ? &bytes : &shown;
     if (coto_fd_write_all(fd, coto_buf_str(out), out->len) == 0)
         return 0;
-    return coto_err_set(&r->err, COTO_ERR_OUTPUT, errno, fd == 1 ? "standard output" : "standard error");
+    return coto_err_set(&r->err, COTO_ERR_OUTPUT, errno,
+                        fd == 1 ? "standard output" : "standard error");
 }
 
 static void take_result(struct remote *r, const json_t *result)
@@ -122,7 +124,8 @@ static int take_event(struct remote *r, const char *name, const char *data)
     int failed = 0;
 
     if (!event)
-        failed = coto_err_set(&r->err, COTO_ERR_INTERNAL, 0, "the service sent an event that is none");
+        failed =
+            coto_err_set(&r->err, COTO_ERR_INTERNAL, 0, "the service sent an event that is none");
     else if (strcmp(name, "stdout") == 0)
         failed = pass_on(r, 1, event);
     else if (strcmp(name, "stderr") == 0)
@@ -141,7 +144,8 @@ static int take_block(struct remote *r, char *block)
     const char *name = "";
     const char *data = NULL;
 
-    for (char *rest = NULL, *line = strtok_r(block, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+    for (char *rest = NULL, *line = strtok_r(block, "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest)) {
         if (strncmp(line, "event: ", 7) == 0)
             name = line + 7;
         else if (strncmp(line, "data: ", 6) == 0)
@@ -207,7 +211,8 @@ static int set_server(struct remote *r, struct coto_buf *url)
         coto_buf_add(url, server, len - (server[len - 1] == '/'));
     } else {
         coto_err_set(&r->err, COTO_ERR_USAGE, 0, "--server: '%.200s' is not possible", server);
-        return coto_err_remedy(&r->err, "use unix:/PATH, http://127.0.0.1:PORT, or https:// for other hosts");
+        return coto_err_remedy(
+            &r->err, "use unix:/PATH, http://127.0.0.1:PORT, or https:// for other hosts");
     }
     coto_buf_adds(url, "/api/v1/run");
     curl_easy_setopt(r->curl, CURLOPT_URL, coto_buf_str(url));
@@ -245,7 +250,8 @@ static int prepare(struct remote *r, struct coto_buf *url)
     if (!r->curl || coto_fd_read_all(fd, REQUEST_MAX, &r->request))
         return coto_err_set(&r->err, COTO_ERR_SYSTEM, errno, "read the request");
     r->headers = curl_slist_append(r->headers, "Content-Type: application/json");
-    r->headers = curl_slist_append(r->headers, r->json ? "Accept: application/json" : "Accept: " EVENTS);
+    r->headers =
+        curl_slist_append(r->headers, r->json ? "Accept: application/json" : "Accept: " EVENTS);
     if (set_server(r, url) || set_token(r))
         return -1;
     curl_easy_setopt(r->curl, CURLOPT_HTTPHEADER, r->headers);
@@ -286,8 +292,9 @@ static int run(struct remote *r)
     if (!r->err.kind && code != CURLE_OK) {
         coto_err_set(&r->err, COTO_ERR_UNAVAILABLE, 0, "%s: %s", r->argv[ARG_SERVER],
                      *why ? why : curl_easy_strerror(code));
-        coto_err_remedy(&r->err, "is the service there, and does it know you? (--token-file, --server-ca, "
-                                 "--client-certificate, --client-key)");
+        coto_err_remedy(&r->err,
+                        "is the service there, and does it know you? (--token-file, --server-ca, "
+                        "--client-certificate, --client-key)");
     } else if (!r->err.kind && !r->is_stream) {
         take_answer(r, status);
     }

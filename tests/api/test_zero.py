@@ -140,3 +140,20 @@ def test_two_services_do_not_meet(service, other):
     assert service.get("/api/v1/sandbox").json["sandboxes"] == []
     assert refusal(service.get("/api/v1/sandbox", token=other.token)) == UNAUTHORIZED
     assert refusal(service.get(f"/api/v1/sandbox/{sandbox['sandbox_id']}", token=sandbox["access_token"])) == UNAUTHORIZED
+
+
+def test_the_service_cannot_be_reached_from_inside(service):
+    """AP-18; control: the same two connections from outside are made"""
+    attempt = f"""
+import socket
+for family, address in ((socket.AF_INET, ("127.0.0.1", {service.port})), (socket.AF_UNIX, "{service.runtime / 'api.sock'}")):
+    try:
+        with socket.socket(family) as sock:
+            sock.connect(address)
+        print("connected")
+    except OSError as error:
+        print(type(error).__name__)
+"""
+    outside = subprocess.run(["/usr/bin/python3", "-c", attempt], capture_output=True, text=True, timeout=PATIENCE)
+    assert outside.stdout == "connected\nconnected\n"
+    assert service.run(attempt).json["stdout"] == "ConnectionRefusedError\nFileNotFoundError\n"
