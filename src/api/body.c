@@ -87,6 +87,8 @@ static int set_env(struct api_job *job)
 
     json_object_foreach(json_object_get(job->body, "env"), key, value) {
         coto_auto_buf item = {0};
+        if (strchr(key, '='))
+            return fail(job, "env", "a name has '=' in it");
         coto_buf_addf(&item, "%s=%s", key, json_string_value(value));
         if (set_option(job, COTO_OPT_ENV, "env", coto_buf_str(&item)))
             return -1;

@@ -179,6 +179,7 @@ static void end_everything(struct init *init)
     do
         init_kill_all(init);
     while (waitpid(-1, NULL, 0) > 0 || errno == EINTR);
+    init_parked_gone(init, init->parked_pid); /* reaped with the rest */
 }
 
 static void reap(struct init *init)

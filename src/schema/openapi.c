@@ -35,7 +35,7 @@ static void add_type(struct coto_json *json, const char *type, bool is_nullable)
     coto_json_end(json, ']');
 }
 
-static void add_words(struct coto_json *json, const char *words)
+static void add_words(struct coto_json *json, const char *words, bool is_nullable)
 {
     coto_json_begin(json, "enum", '[');
     for (const char *p = words; *p;) {
@@ -44,6 +44,8 @@ static void add_words(struct coto_json *json, const char *words)
             coto_json_strn(json, NULL, p, n);
         p += n + (p[n] == '|');
     }
+    if (is_nullable)
+        coto_json_null(json, NULL);
     coto_json_end(json, ']');
 }
 
@@ -77,7 +79,7 @@ static void add_text(struct coto_json *json, const struct coto_body_field *field
     if (field->kind == COTO_KIND_TIME)
         coto_json_str(json, "format", "date-time");
     if (field->kind == COTO_KIND_WORD)
-        add_words(json, field->words);
+        add_words(json, field->words, field->flags & COTO_FIELD_NULL);
     if (field->min > 0)
         coto_json_int(json, "minLength", field->min);
     add_max(json, "maxLength", field);

@@ -356,7 +356,8 @@ int coto_template_done(int status)
         return -1;
     for (int i = 0; i < 3; i++)
         dup2(null, i);
-    close(null);
+    if (null > 2) /* else the program had closed one of the three */
+        close(null);
     return send(channel, &done, sizeof done, MSG_NOSIGNAL) == (ssize_t)sizeof done ? 0 : -1;
 }
 

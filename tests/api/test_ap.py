@@ -1,0 +1,403 @@
+"""The API rows of the threats: requests no honest client sends, to the real service. Rows that
+live elsewhere: AP-09, 17, 19 in test_zero, AP-10 to 12, 15, 16 in tests/auth and the production
+tests, AP-20 in test_tenants, AP-21 in test_keys, AP-26 and DR-03 in test_streams."""
+import contextlib
+import json
+import os
+import pathlib
+import random
+import resource
+import socket
+import threading
+import time
+
+import pytest
+
+from server.helpers import Client
+
+from .events import raw
+from .helpers import wait_until
+
+
+def head(service, line="POST /api/v1/run", *fields):
+    return "".join(f"{it}\r\n" for it in (f"{line} HTTP/1.1", "Host: localhost", f"Authorization: Bearer {service.token}",
+                                          *fields, "")).encode()
+
+
+def send(service, data):
+    with raw(service) as sock, Client(sock) as client:
+        client.send(data)
+        return client.reply(data.split(b" ", 1)[0].decode())
+
+
+def body_of(service, text):
+    data = text if isinstance(text, bytes) else text.encode()
+    return send(service, head(service, "POST /api/v1/run", f"Content-Length: {len(data)}") + data)
+
+
+def front(service):
+    return next(pid for pid, name in service.members() if name == "coto-front")
+
+
+def descriptors(service):
+    return len(os.listdir(f"/proc/{front(service)}/fd"))
+
+
+def resident_kib(service):
+    return int(pathlib.Path(f"/proc/{front(service)}/status").read_text().split("VmRSS:")[1].split()[0])
+
+
+def is_well(service):
+    return service.run("print(1)").json["stdout"] == "1\n"
+
+
+# ---- AP-01 ----
+
+def test_ap_01_large_bodies(service):
+    before = resident_kib(service)
+    assert send(service, head(service, "POST /api/v1/run", f"Content-Length: {1 << 30}")).status == 413
+    with raw(service) as sock, Client(sock) as client:
+        client.send(head(service, "POST /api/v1/run", "Transfer-Encoding: chunked"))
+        sent = 0
+        with contextlib.suppress(OSError):
+            while sent < 64 << 20:
+                client.send(b"10000\r\n" + b"x" * 65536 + b"\r\n")
+                sent += 65536
+        assert sent < 40 << 20, "cut long before"
+        assert client.reply("POST").status == 413
+    wait_until(lambda: resident_kib(service) < before + 40_000, "memory given back")
+    assert is_well(service)
+
+
+# ---- AP-02 ----
+
+def test_ap_02_slow_clients_disturb_nobody(service):
+    with contextlib.ExitStack() as stack:
+        for i in range(200):
+            sock = stack.enter_context(raw(service))
+            sock.sendall([b"GET /hea", head(service, "POST /api/v1/run", "Content-Length: 100") + b"{", b""][i % 3])
+        times = []
+        for _ in range(5):
+            began = time.monotonic()
+            assert is_well(service)
+            times.append(time.monotonic() - began)
+    assert min(times) < 1
+
+
+# ---- AP-03, AP-04 ----
+
+BAD_JSON = {
+    "truncated": '{"code": "1"', "nothing": " ", "an array": "[]", "a text": '"x"', "two": "{}{}", "trailing comma": '{"code":"1",}',
+    "duplicate": '{"code": "1", "code": "2"}', "duplicate inside": '{"code":"1","env":{"A":"1","A":"2"}}', "NaN": '{"code":"1","input":NaN}',
+    "Infinity": '{"code":"1","input":Infinity}', "1e999": '{"code":"1","input":1e999}', "BOM": b'\xef\xbb\xbf{"code":"1"}',
+    "lone surrogate": '{"code":"\\ud800"}', "NUL": '{"code":"a\\u0000b"}', "raw NUL": b'{"code":"a\0b"}', "bad UTF-8": b'{"code":"\xff"}',
+    "overlong": b'{"code":"\xc0\xaf"}', "comment": '{"code":"1"/**/}', "single quotes": "{'code':'1'}", "control": '{"code":"a\nb"}',
+    "hex": '{"code":"1","input":0x1}', "leading zero": '{"code":"1","input":01}', "UTF-16": '{"code":"1"}'.encode("utf-16"),
+    "2^64": '{"code":"1","input":18446744073709551616}',
+}
+
+
+@pytest.mark.parametrize("name", BAD_JSON)
+def test_ap_03_bad_json(service, name):
+    reply = body_of(service, BAD_JSON[name])
+    assert reply.status == 400 and json.loads(reply.body)["message"], reply.body
+
+
+def test_ap_03_control_good_json(service):
+    assert body_of(service, '\r\n\t{"code" : "print(1)", "input": [1e2, -0.5, "\\u00e9\\ud83d\\ude00", null]} ').status == 200
+
+
+HUGE = {
+    "deep lists": '{"code":"1","input":' + "[" * 100_000 + "]" * 100_000 + "}",
+    "deep objects": '{"code":"1","input":' + '{"a":' * 100_000 + "1" + "}" * 100_001,
+    "deep and open": '{"code":"1","input":' + "[" * 1_000_000,
+    "a million keys": '{"code":"1","input":{' + ",".join(f'"{i}":0' for i in range(1_000_000)) + "}}",
+    "a million fields": "{" + ",".join(f'"{i}":0' for i in range(1_000_000)) + "}",
+    "a long number": '{"code":"1","input":' + "9" * 10_000_000 + "}",
+    "a long fraction": '{"code":"1","input":0.' + "9" * 10_000_000 + "}",
+    "a long key": '{"' + "k" * 10_000_000 + '":1}',
+    "a long field name": '{"code":"1","' + "k" * 1_000_000 + '":1}',
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_ap_04_huge_json(service, name):
+    """The time the loop spends on it: what another request waits for meanwhile."""
+    slowest = []
+    stop = threading.Event()
+
+    def watch():
+        with contextlib.closing(service.connect()) as connection:
+            while not stop.is_set():
+                began = time.monotonic()
+                connection.request("GET", "/healthz")
+                connection.getresponse().read()
+                slowest.append(time.monotonic() - began)
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        reply = body_of(service, HUGE[name])
+    finally:
+        stop.set()
+        thread.join()
+    assert reply.status == 400, reply.body
+    assert sorted(slowest)[-2] < 1, "a busy machine apart, this is milliseconds"
+    assert len(reply.body) < 2000
+
+
+# ---- AP-05, AP-24 ----
+
+@pytest.mark.parametrize("field", ["privileged", "uid", "user", "__proto__", "constructor", "cap_add", "mount", "volumes", "image", "rootfs",
+                                   "network", "seccomp", "isolation", "require", "allow_missing", "apparmor", "Code", "tenant", "report", ""])
+def test_ap_05_fields_that_are_not_offered(service, field):
+    for path in ("/api/v1/run", "/api/v1/sandbox/create"):
+        reply = service.ask("POST", path, {"code": "1", field: True} if "run" in path else {field: True})
+        assert (reply.status, reply.json["field"]) == (400, field or None), reply
+    reply = service.run("1", resource_limits={field: 1})
+    assert (reply.status, reply.json["field"]) == (400, f"resource_limits.{field}")
+
+
+@pytest.mark.parametrize("value", ["/", "file:///etc", "docker://user:secret@host/image", "a;reboot", "$(reboot)", "../../etc", "-v/:/host"])
+def test_ap_24_nothing_names_a_place_of_the_host(service, value):
+    for field in ("image", "rootfs", "mount", "copy"):
+        assert service.run("1", **{field: value}).status == 400
+    for body in ({"profile": value}, {"language": value}, {"isolation_level": value}):
+        assert service.run("1", **body).status == 400
+
+
+@pytest.mark.parametrize("limits", [{"memory": "none"}, {"memory_mb": 100_000}, {"pids": "none"}, {"pids": 10**9}, {"cpus": "none"}, {"cpu": 1000},
+                                    {"disk": "1000g"}, {"memory": -1}, {"memory": "x"}, {"pids": 0}, {"memory": {}}, {"noexec": 1}, {"memory": 1e300}])
+def test_no_caller_is_above_the_ceiling(service, limits):
+    reply = service.run("1", resource_limits=limits)
+    assert reply.status == 400 and reply.json["field"].startswith("resource_limits."), reply
+
+
+# ---- AP-06 ----
+
+ID = "00000000-0000-4000-8000-000000000000"
+
+
+@pytest.mark.parametrize("name", ["../x", "%2e%2e%2f", "a/b", ".", "", "x" * 4096, "%00", "%0a", ID.upper().replace("0", "A"), ID + "x", ID[:-1],
+                                  ID.replace("0", "%EF%BC%90", 1), f" {ID}", f"{ID}%20", f"{ID}/", f"{ID}/execute/", "create", "..;", "*", "%ff"])
+def test_ap_06_ids(service, name):
+    for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/execute"), ("GET", "/files")):
+        for room in ("sandbox", "executions"):
+            line = f"{method} /api/v1/{room}/{name}{path}".replace(" /", "\0").replace(" ", "%20").replace("\0", " /")
+            status = send(service, head(service, line, "Content-Length: 0")).status
+            assert status in (400, 404, 405, 414) or (name == "" and status == 200), (line, status)
+    assert service.get(f"/api/v1/sandbox/{ID}").status == 404
+
+
+# ---- AP-07, AP-08 ----
+
+@pytest.mark.parametrize("fields, status", [
+    (["Content-Length: 2", "Transfer-Encoding: chunked"], 400), (["Content-Length: 2", "Content-Length: 3"], 400),
+    (["Transfer-Encoding : chunked"], 400), (["Transfer-Encoding: chunked, identity"], 501), (["A: b\r\n c"], 400), (["A: b\nC: d"], 400)])
+def test_ap_07_smuggling(service, fields, status):
+    with raw(service) as sock, Client(sock) as client:
+        client.send(head(service, "POST /api/v1/run", *fields) + b"{}" + head(service, "GET /api/v1/sandbox"))
+        assert client.reply("POST").status == status
+        assert sock.recv(1000) == b"", "and closed: what follows is no request"
+
+
+def test_ap_08_methods(service):
+    for method, status in (("TRACE", 405), ("CONNECT", 405), ("PATCH", 405), ("OPTIONS", 405), ("GET", 405), ("HEAD", 405)):
+        assert send(service, head(service, f"{method} /api/v1/run")).status == status, method
+    before = service.get("/api/v1/sandbox", token=True).json
+    assert send(service, head(service, "GET /api/v1/sandbox/create")).status in (404, 405)
+    assert service.get("/api/v1/sandbox", token=True).json == before, "GET makes nothing"
+    assert send(service, head(service, "GET /healthz", "A: " + "b" * 65536)).status == 431
+    assert send(service, head(service, "GET /healthz", *["A: b"] * 1000)).status == 431
+    with raw(service) as sock:
+        sock.sendall(b"GET /healthz\r\n")
+        assert sock.recv(100).startswith(b"HTTP/1.1 400")
+
+
+# ---- AP-13, AP-14 ----
+
+def test_ap_13_a_token_opens_its_own_sandbox_only(service):
+    first, second = service.create(), service.create()
+    token = first["access_token"]
+    other = f"/api/v1/sandbox/{second['sandbox_id']}"
+    for method, path in (("GET", other), ("POST", f"{other}/execute"), ("GET", f"{other}/files"), ("PUT", f"{other}/files?path=a"),
+                         ("GET", f"{other}/archive"), ("GET", f"{other}/artifacts")):
+        assert service.ask(method, path, {"code": "1"} if method == "POST" else None, token=token).status == 404, path
+    for method, path in (("DELETE", other), ("GET", "/api/v1/sandbox"), ("POST", "/api/v1/run"), ("POST", "/api/v1/sandbox/create"),
+                         ("GET", "/metrics"), ("GET", "/api/v1/executions"), ("GET", "/api/v1/capabilities")):
+        assert service.ask(method, path, {"code": "1"} if method == "POST" else None, token=token).status == 403, path
+    own = f"/api/v1/sandbox/{first['sandbox_id']}"
+    assert service.post(f"{own}/execute", code="print(1)", token=token).status == 200, "control"
+    assert service.get(own, token=True).status == 404, "another tenant's service"
+
+
+def test_ap_14_a_token_ends_with_its_sandbox(service):
+    box = service.create()
+    path = f"/api/v1/sandbox/{box['sandbox_id']}"
+    assert service.get(path, token=box["access_token"]).status == 200
+    service.delete(path)
+    assert service.get(path, token=box["access_token"]).status in (401, 404)
+
+
+# ---- AP-18 ----
+
+def test_ap_18_the_api_is_out_of_reach_from_inside(service):
+    code = f"""
+import os, socket
+for where in [('127.0.0.1', {service.port}), ('::1', {service.port}), ('10.0.2.2', {service.port})]:
+    try:
+        socket.create_connection(where, timeout=1); print('reached', where)
+    except OSError as e: print('no', e.errno)
+for path in {[str(service.runtime / 'api.sock'), str(service.runtime / 'token')]!r}:
+    print(os.path.exists(path))
+try:
+    s = socket.socket(socket.AF_UNIX); s.connect({str(service.runtime / 'api.sock')!r}); print('reached')
+except OSError as e: print('no', e.errno)
+"""
+    for text in (service.run(code).json["stdout"], service.run(code, cold=True).json["stdout"]):
+        assert "reached" not in text and "True" not in text and text.count("no") == 4, text
+    with raw(service):
+        pass  # control: from outside it can be reached
+
+
+# ---- AP-22, AP-23 ----
+
+def test_ap_22_environment_is_the_programs_alone(service):
+    env = {"LD_PRELOAD": "/tmp/evil.so", "PATH": "/evil:/usr/bin:/bin", "BASH_ENV": "/evil", "PYTHONSTARTUP": "/evil", "GCONV_PATH": "/evil", "A": "b\nc=d"}
+    for cold in (False, True):
+        result = service.run("import os, json; print(json.dumps(dict(os.environ)))", env=env, cold=cold).json
+        assert result["verdict"] == "ok", result
+        seen = json.loads(result["stdout"])
+        assert {key: seen.get(key) for key in env} == env
+        assert not set(seen) - set(env) - {"HOME", "LANG", "LC_ALL", "LC_CTYPE", "PWD", "TMPDIR", "USER", "LOGNAME", "SHLVL", "_", "HOSTNAME",
+                                           "COTO_OUTPUT", "SHELL", "PYTHONDONTWRITEBYTECODE"}, set(seen)
+    environ = pathlib.Path(f"/proc/{front(service)}/environ").read_bytes()
+    assert b"evil" not in environ
+
+
+@pytest.mark.parametrize("env", [{"": "x"}, {"A=B": "x"}, {"=x": "y"}, {"A\nB": "x"}, {"A B": "x"}, {"A": "x" * (1 << 20)}, {"A\u0000": "x"}])
+def test_ap_22_bad_names_and_sizes(service, env):
+    reply = service.run("print(1)", env=env)
+    assert reply.status == 400, reply
+
+
+@pytest.mark.parametrize("args", [["x" * (2 << 20)], ["x"] * 100_000, ["a\u0000b"], ["x" * 200_000] * 5, "x", [1], {}])
+def test_ap_23_arguments(service, args):
+    reply = service.run("print(1)", args=args)
+    assert reply.status == 400, reply
+
+
+def test_ap_23_control(service):
+    reply = service.run("import sys; print(len(sys.argv), repr(sys.argv[1]), sys.argv[2])", args=["", "-c", *["x"] * 4000])
+    assert reply.json["stdout"] == "4003 '' -c\n", reply
+
+
+# ---- AP-25 ----
+
+def test_ap_25_execute_in_a_sandbox_that_ends(service):
+    box = service.create()
+    path = f"/api/v1/sandbox/{box['sandbox_id']}"
+    service.post(f"{path}/execute", code="import time; time.sleep(100)", **{"async": True})
+    wait_until(lambda: service.get(path).json["state"] == "busy", "the execution")
+    statuses = set()
+    stop = threading.Event()
+
+    def hammer():
+        while not stop.is_set():
+            statuses.add(service.post(f"{path}/execute", code="print(1)").status)
+    threads = [threading.Thread(target=hammer) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    assert service.delete(path).status == 202
+    wait_until(lambda: service.get(path).status == 404, "its end")
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert statuses <= {409, 404, 401}, statuses
+
+
+# ---- damage of all kinds ----
+
+def damaged(good, rng):
+    """One way to spoil a request."""
+    data = bytearray(good)
+    how = rng.randrange(7)
+    at = rng.randrange(len(data))
+    if how == 0:
+        data[at] ^= 1 << rng.randrange(8)
+    elif how == 1:
+        del data[at:at + rng.randrange(1, 30)]
+    elif how == 2:
+        data[at:at] = rng.randbytes(rng.randrange(1, 30))
+    elif how == 3:
+        data = data[:at]
+    elif how == 4:
+        data[at:at] = rng.choice([b"\r\n", b"\0", b"\n", b"{", b"[" * 50, b"%00", b"../", b"\xff\xfe", b'"', b" HTTP/1.1"])
+    elif how == 5:
+        other = rng.randrange(len(data))
+        data[at:at + 20], data[other:other + 20] = data[other:other + 20], data[at:at + 20]
+    else:
+        data = bytearray(rng.randbytes(rng.randrange(1, 400)))
+    return bytes(data)
+
+
+def test_ten_thousand_malformed_requests(make_service):
+    """None crashes it, none leaks a descriptor, and it serves as before."""
+    service = make_service("--durability=off")
+    box = service.create()["sandbox_id"]
+    rng = random.Random(4)
+    bodies = ['{"code":"print(1)","timeout_seconds":1,"env":{"A":"b"},"files":[{"path":"a","content":"b"}]}', '{"code":1}', "{}"]
+    lines = [f"POST /api/v1/run", f"POST /api/v1/sandbox/{box}/execute", "POST /api/v1/sandbox/create", f"GET /api/v1/sandbox/{box}/files?path=a",
+             f"PUT /api/v1/sandbox/{box}/files?path=a", f"PUT /api/v1/sandbox/{box}/archive", f"DELETE /api/v1/executions/{ID}", "GET /metrics"]
+    pid = front(service)
+    is_well(service)
+    before, began = descriptors(service), time.monotonic()
+    answered = 0
+    for i in range(10_000):
+        body = rng.choice(bodies)
+        good = head(service, rng.choice(lines), f"Content-Length: {len(body)}", "Content-Type: application/json") + body.encode()
+        with socket.create_connection(("127.0.0.1", service.port), timeout=60) as sock:
+            with contextlib.suppress(OSError):
+                sock.sendall(damaged(good, rng))
+                sock.shutdown(socket.SHUT_WR)
+                reply = sock.recv(65536)
+                answered += reply.startswith(b"HTTP/1.1 ")
+    assert front(service) == pid, "it was not started again"
+    assert answered > 5_000
+    wait_until(lambda: descriptors(service) <= before + 40, "descriptors given back")  # workers keep a channel each
+    assert is_well(service)
+    assert service.stop() == 0
+    assert time.monotonic() - began < 300
+
+
+# ---- DR-04 ----
+
+def test_dr_04_without_descriptors(make_service):
+    """64 descriptors and 200 clients: some are told to come back, the loop does not spin, it recovers."""
+    service = make_service("--workers=4", "--pool-min=1", "--pool-max=4", start=False)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+    try:
+        service.begin()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    wait_until(service.is_ready, "readiness")
+    service.port = int(service.messages.split("http://127.0.0.1:")[1].split()[0])
+    assert is_well(service)
+
+    def cpu():
+        return sum(map(int, pathlib.Path(f"/proc/{front(service)}/stat").read_text().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+    with contextlib.ExitStack() as stack:
+        for _ in range(200):
+            with contextlib.suppress(OSError):
+                stack.enter_context(raw(service)).sendall(b"GET /healthz HTTP/1.1\r\n")
+        before = cpu()
+        time.sleep(1)
+        assert cpu() - before < 0.5, "it does not spin"
+        seen = set()
+        for _ in range(5):
+            with contextlib.suppress(OSError), raw(service) as sock:
+                sock.settimeout(5)
+                sock.sendall(head(service, "GET /healthz"))
+                seen.add(sock.recv(12)[9:])
+        assert seen <= {b"503", b"200", b""}, seen
+    wait_until(lambda: is_well(service), "recovery")

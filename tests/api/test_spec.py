@@ -1,0 +1,150 @@
+"""GET /openapi.json is true: requests made up from it get replies that are as it says."""
+import io
+import json
+import os
+import tarfile
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from .events import parse
+from .helpers import SOURCE
+from .spec import Spec, anything, text
+
+EXAMPLES = int(os.environ.get("COTO_SPEC_EXAMPLES", 40))
+RELAXED = settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None,
+                   suppress_health_check=list(HealthCheck))
+# Programs that end soon; the document says nothing about what code means.
+CODE = st.sampled_from(["print(2 + 2)", "import sys; sys.exit(3)", "", "raise SystemExit", "print('\\xff')", "1 +"])
+SMALL = {
+    "code": CODE, "language": st.sampled_from(["python", "sh", "nope"]), "profile": st.sampled_from(["default", "gemini", "nope"]),
+    "timeout_seconds": st.floats(0.5, 300), "async": st.just(False), "callback_url": text,
+    "resource_limits": st.dictionaries(st.sampled_from(["memory_mb", "pids", "cpus", "nofile", "output_limit", "noexec"]),
+                                       st.integers(1, 500) | st.booleans() | text, max_size=2)}
+
+
+@pytest.fixture(scope="module")
+def spec(service):
+    return Spec(service.get("/openapi.json").json)
+
+
+def test_it_is_the_checked_in_document(spec):
+    assert spec.document == json.loads((SOURCE / "docs/openapi.json").read_text())
+
+
+def test_it_is_sound(spec):
+    assert spec.document["openapi"].startswith("3.1")
+    names = [operation["operationId"] for _, _, operation in spec.operations()]
+    assert len(names) == len(set(names)) >= 20
+    for _, path, operation in spec.operations():
+        assert ("{id}" in path) == any(item["in"] == "path" for item in operation["parameters"])
+        for response in operation["responses"].values():
+            for media in response["content"].values():
+                spec.resolve(media.get("schema", {}))
+
+
+@pytest.fixture(scope="module")
+def box(service):
+    made = service.create(agent_id="spec")
+    service.post(f"/api/v1/sandbox/{made['sandbox_id']}/execute", code="open('output/a','w').write('x')")
+    return made["sandbox_id"]
+
+
+def archive():
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("empty"))
+    return out.getvalue()
+
+
+def test_every_operation_answers_as_it_says(service, spec):
+    """Each with a request that is right; what it takes and returns is known from the document alone."""
+    box = service.create()["sandbox_id"]
+    execution = service.run("1").json["execution_id"]
+    last = ["destroy", "revoke"]
+    for method, path, operation in sorted(spec.operations(), key=lambda it: it[2]["operationId"] in last):
+        name = operation["operationId"]
+        body = None
+        media = operation.get("requestBody", {}).get("content", {})
+        if "application/json" in media:
+            schema = spec.resolve(media["application/json"]["schema"])
+            body = {key: {"code": "print(1)", "jti": "none"}.get(key, "x") for key in schema.get("required", [])}
+        elif media:
+            body = archive()
+        query = "&".join(f"{item['name']}=a" for item in operation["parameters"] if item["in"] == "query" and item["required"])
+        url = path.replace("{id}", execution if "executions" in path else box) + (f"?{query}" if query else "")
+        reply = service.ask(method, url, body)
+        spec.check_reply(operation, reply)
+        assert reply.status < 500, (name, reply)
+        if name not in ("get_file", "remove_file", "cancel", "revoke"):  # what these are about is not there
+            assert str(reply.status) in operation["responses"], (name, reply)
+
+
+@pytest.mark.parametrize("name", ["run", "create", "execute"])
+def test_requests_from_the_document(service, spec, name, box):
+    method, path, operation = spec.operation(name)
+    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    seen = set()
+
+    @RELAXED
+    @given(spec.values(schema, SMALL))
+    def check(body):
+        body.pop("callback_url", None)
+        reply = service.ask(method, path.replace("{id}", box), body)
+        spec.check_reply(operation, reply)
+        assert reply.status < 500 or reply.status == 501, (body, reply)
+        seen.add(reply.status)
+        if reply.status == 201:
+            service.delete(f"/api/v1/sandbox/{reply.json['sandbox_id']}")
+    check()
+    assert {"run": 200, "create": 201, "execute": 200}[name] in seen, seen
+
+
+@pytest.mark.parametrize("name", ["run", "create", "execute"])
+def test_what_the_document_forbids_is_refused(service, spec, name, box):
+    method, path, operation = spec.operation(name)
+    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    must = {key: "x" for key in spec.resolve(schema)["required"]}
+
+    @RELAXED
+    @given(st.dictionaries(st.sampled_from(sorted(spec.resolve(schema)["properties"])) | text, anything, min_size=1, max_size=3))
+    def check(fields):
+        body = {**must, **fields}
+        if spec.is_valid(schema, body):
+            return
+        reply = service.ask(method, path.replace("{id}", box), body)
+        assert reply.status == 400, (body, reply)
+        spec.check_reply(operation, reply)
+        assert reply.json["field"] or "" in fields
+    check()
+
+
+def test_events_hold_the_result(service, spec):
+    reply = service.post("/api/v1/run?stream=1", code="print(1)", artifacts=True)
+    assert spec.check_reply(spec.operation("run")[2], reply) == "text/event-stream"
+    spec.validate({"$ref": "#/components/schemas/result"}, parse(reply.body.decode())[-1][1])
+
+
+def test_async_as_it_says(service, spec):
+    reply = service.post("/api/v1/run", code="print(1)", **{"async": True})
+    spec.check_reply(spec.operation("run")[2], reply)
+    assert reply.status == 202
+    for _ in range(3):
+        spec.check_reply(spec.operation("execution")[2], service.get(f"/api/v1/executions/{reply.json['execution_id']}"))
+
+
+def test_a_stranger_gets_by_with_the_document_alone(service, spec):
+    """Create, execute, stream, fetch an artifact, destroy: paths found by what the document says of them."""
+    def call(name, box="", body=None, query=""):
+        method, path, operation = spec.operation(name)
+        reply = service.ask(method, path.replace("{id}", box) + query, body, token=True)
+        spec.check_reply(operation, reply)
+        assert reply.status < 300, reply
+        return reply
+    box = call("create", body={}).json["sandbox_id"]
+    assert call("execute", box, {"code": "open('output/plot.txt','w').write('art'); print('hi')"}).json["output"] == "hi\n"
+    assert b'"data":"hi' in call("execute", box, {"code": "print('hi')"}, "?stream=1").body
+    [found] = call("artifacts", box).json["artifacts"]
+    assert call("get_file", box, query=f"?path=output/{found['name']}").body == b"art"
+    assert call("destroy", box).json["destroyed"]
