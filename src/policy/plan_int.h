@@ -67,3 +67,5 @@ struct coto_plan_shown {
     bool is_rootfs;
 };
 int coto_plan_check_forbidden(const struct coto_plan_shown *shown, struct coto_err *err);
+/* The same for everything that is mounted below it (plan_below.c). */
+int coto_plan_check_below(const struct coto_plan_shown *tree, struct coto_err *err);

@@ -162,7 +162,7 @@ int coto_plan_open_mount(const char *spec_source, bool writable, struct coto_pla
         .fd = path.fd,
         .writable = writable,
     };
-    if (coto_plan_check_forbidden(&shown, err))
+    if (coto_plan_check_forbidden(&shown, err) || coto_plan_check_below(&shown, err))
         return -1;
     path.writable = writable;
     *ret_path = path;
@@ -442,7 +442,7 @@ static int add_rootfs(const struct coto_policy *policy, struct coto_plan *plan,
         .fd = plan->rootfs.fd,
         .is_rootfs = true,
     };
-    if (coto_plan_check_forbidden(&shown, err))
+    if (coto_plan_check_forbidden(&shown, err) || coto_plan_check_below(&shown, err))
         return -1;
     return check_rootfs_links(plan, err);
 }

@@ -4,10 +4,11 @@ import json
 import os
 import pathlib
 import socket
+import subprocess
 
 import pytest
 
-from .helpers import ROOT, inside, make_rootfs, ok, refused, run, run_json, sh
+from .helpers import COTO, ROOT, inside, make_rootfs, ok, refused, run, run_json, sh
 
 PY = ("--lang", "python", "-c")
 
@@ -361,3 +362,27 @@ def test_workspaces_are_separate():
     sh("echo secret > /tmp/left; echo secret > left; echo secret > /dev/shm/left")
     assert json.loads(ok(run(*PY, "import os, json; print(json.dumps([os.listdir(d) for d in "
                                   "('/tmp', '/dev/shm', '/workspace/output')]))"))) == [[], [], []]
+
+
+BELOW = """
+mkdir -p tree/proc tree/sub tree/plain
+mount -t proc proc tree/proc && "$1" run --mount "$PWD/tree:/t" -- true; echo "$?"; umount tree/proc
+mount --bind /etc tree/sub && "$1" run --mount "$PWD/tree:/t" -- true; echo "$?"; umount tree/sub
+mount -t tmpfs none tree/plain && touch tree/plain/seen
+"$1" run --mount "$PWD/tree:/t" -- ls /t/plain; echo "$?"
+"""
+
+
+@pytest.mark.parametrize("who", [[]] if ROOT else [["-Ur"]])
+def test_what_is_mounted_below_a_mount_is_judged_too(tmp_path, who):
+    """A procfs or /etc somewhere below would come along."""
+    tmp_path.chmod(0o755)
+    done = subprocess.run(["unshare", "-m", *who, "bash", "-c", BELOW, "bash", COTO], cwd=tmp_path,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    text = done.stderr.decode()
+    if not ROOT and "mount" in text and "denied" in text:
+        return  # this host lets nobody else mount: nothing can lie below either
+    assert done.stdout.decode().split()[:2] == ["68", "68"], text
+    assert "tree/proc' is refused" in text or not ROOT
+    assert "tree/sub' is refused" in text
+    assert not ROOT or done.stdout.decode().split()[2:] == ["seen", "0"], text
