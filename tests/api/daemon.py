@@ -2,7 +2,6 @@
 import contextlib
 import http.client
 import json
-import os
 import pathlib
 import ssl
 import subprocess
@@ -10,7 +9,7 @@ import threading
 import time
 
 from cli.conftest import pytest_sessionstart
-from cli.helpers import COTO, descendants, status_of
+from cli.helpers import COTO, status_of
 
 from .helpers import PATIENCE, Reply, Service, wait_until
 
@@ -26,20 +25,8 @@ def refusal(reply):
     return reply.status, reply.json["message"]
 
 
-def reap_orphans(but):
-    """What ended in a pid namespace holds up the end of its init until somebody has reaped it."""
-    for pid, row in descendants(os.getpid()).items():
-        if row[0] == os.getpid() and row[2] == "Z" and pid != but:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
-
-
 class Daemon(Service):
     """with Daemon('--drain=1s') as it: os.kill(it.front, 9)"""
-
-    def members(self):
-        reap_orphans(self.process.pid)
-        return super().members()
 
     def child(self, name):
         """The pid of that half, 0 when there is none now."""
