@@ -97,6 +97,7 @@ static void exec_launcher(const struct keeper *k, const char *path, int control)
              (int)k->settings->num[COTO_SET_MAX_SANDBOXES]);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    setpgid(0, 0); /* a key press at the terminal must not reach what runs in sandboxes */
     fcntl(control, F_SETFD, 0);
     fcntl(k->place.life_lock, F_SETFD, 0);
     execve(path, argv, envp);

@@ -145,8 +145,9 @@ class Service:
         """As a power failure would end it: all of its processes, without a word."""
         if not self.process:
             return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        for pid, _ in self.members():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
         wait_until(lambda: not self.members(), "the end of the service")
         self.process = None
