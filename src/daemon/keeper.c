@@ -59,9 +59,8 @@ struct keeper {
     unsigned launchers;    /* started so far */
     bool was_ready, stopping;
     int status;
-    int64_t kill_us;  /* when what still ends is killed; 0: not */
-    int64_t retry_us; /* nothing is started before */
-    pid_t swept;
+    int64_t kill_us;                  /* when what still ends is killed; 0: not */
+    int64_t retry_us;                 /* nothing is started before */
     int64_t sweep_us, sweep_until_us; /* of cgroups that a killed launcher left; 0: none */
     int64_t look_us;                  /* when key files are looked at again; 0: there are none */
     unsigned crashes;
@@ -251,8 +250,10 @@ static void front_ended(struct keeper *k, int status)
 /* Its sandboxes are dying: their cgroups can be removed as soon as they have. */
 static void sweep(struct keeper *k, int64_t now)
 {
-    bool done = coto_sweep(k->swept);
+    bool done = true;
 
+    for (int i = 0; i < COTO_PLACE_LAUNCHERS; i++)
+        done &= coto_sweep(k->place.launchers[i]); /* not of one that lives */
     k->sweep_us = done || now >= k->sweep_until_us ? 0 : now + SWEEP_EVERY_US;
 }
 
@@ -260,7 +261,6 @@ static void launcher_ended(struct keeper *k, int status)
 {
     k->launcher = 0;
     if (status != 0) {
-        k->swept = k->place.launcher;
         k->sweep_us = coto_clock_us();
         k->sweep_until_us = k->sweep_us + SWEEP_US;
     }
@@ -467,8 +467,7 @@ static int wait_ms(const struct keeper *k)
 /* What an earlier life left whose launcher was killed with all the rest. */
 static void take_over(struct keeper *k)
 {
-    k->swept = k->place.launcher;
-    k->sweep_us = k->swept ? coto_clock_us() : 0;
+    k->sweep_us = coto_clock_us();
     k->sweep_until_us = k->sweep_us + SWEEP_US;
 }
 

@@ -75,6 +75,17 @@ static int wait_for_last_life(int fd)
     return 0;
 }
 
+static void read_launchers(struct coto_place *place)
+{
+    char text[COTO_PLACE_LAUNCHERS * 12 + 1] = "";
+    char *next = text;
+
+    if (pread(place->life_lock, text, sizeof text - 1, 0) <= 0)
+        return;
+    for (int i = 0; i < COTO_PLACE_LAUNCHERS; i++)
+        place->launchers[i] = (pid_t)strtol(next, &next, 10);
+}
+
 static int lock(struct coto_place *place, struct coto_err *err)
 {
     place->keeper_lock = open_lock(place, "lock");
@@ -90,19 +101,21 @@ static int lock(struct coto_place *place, struct coto_err *err)
                      place->dir);
         return coto_err_remedy(err, "look for coto-launch and coto-front, and end them");
     }
-    char text[16] = "";
-    if (pread(place->life_lock, text, sizeof text - 1, 0) > 0)
-        place->launcher = (pid_t)atol(text);
+    read_launchers(place);
     return 0;
 }
 
 void coto_place_note(struct coto_place *place, pid_t launcher)
 {
-    char text[16];
-    int len = snprintf(text, sizeof text, "%-10d\n", (int)launcher);
+    char text[COTO_PLACE_LAUNCHERS * 12 + 1];
+    size_t len = 0;
 
-    place->launcher = launcher;
-    (void)!pwrite(place->life_lock, text, (size_t)len, 0);
+    memmove(place->launchers + 1, place->launchers,
+            sizeof place->launchers - sizeof place->launchers[0]);
+    place->launchers[0] = launcher;
+    for (int i = 0; i < COTO_PLACE_LAUNCHERS; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, "%-10d\n", (int)place->launchers[i]);
+    (void)!pwrite(place->life_lock, text, len, 0);
 }
 
 static int make_token(struct coto_place *place, struct coto_err *err)

@@ -11,6 +11,7 @@
 
 #define COTO_PLACE_SOCKETS 32
 #define COTO_PLACE_TOKEN 65
+#define COTO_PLACE_LAUNCHERS 8
 
 struct coto_place_socket {
     int fd;
@@ -23,7 +24,7 @@ struct coto_place {
     char token[COTO_PLACE_TOKEN];
     int keeper_lock; /* held by the keeper alone: a second one is refused at once */
     int life_lock;   /* held by all of its processes: the next life waits until they are gone */
-    pid_t launcher;  /* noted there: of the life before, until one is noted; 0: none */
+    pid_t launchers[COTO_PLACE_LAUNCHERS]; /* noted there, newest first, those of earlier lives too */
     struct coto_place_socket sockets[COTO_PLACE_SOCKETS];
     int socket_count;
     bool is_inherited; /* the sockets are another program's (socket activation) */
