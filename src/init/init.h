@@ -78,7 +78,7 @@ void init_kill_all(const struct init *init);
 void init_parked_hello(struct init *init);
 bool init_parked_wait(struct init *init); /* whether there is one */
 /* Gives the parked process this EXEC frame; theirs are its stdio, -1: init's own. It has told
- * what the kernel says about it when this returns its pid. */
+ * what the kernel says about it when this returns its pid; 0: it is gone. */
 pid_t init_parked_start(struct init *init, const struct coto_frame *frame, const int theirs[3],
                         bool context, struct coto_err *err);
 /* Something from it: hello, or in a context the end of a program. */

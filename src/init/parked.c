@@ -86,9 +86,11 @@ pid_t init_parked_start(struct init *init, const struct coto_frame *frame, const
 
     for (int i = 0; i < 3; i++)
         stdio[i] = theirs[i] >= 0 ? theirs[i] : i;
-    int failed = send_program(init->parked_fd, frame, stdio)
-                     ? coto_err_set(err, COTO_ERR_SYSTEM, errno, "talk to the parked interpreter")
-                     : take_answer(init, err);
+    if (send_program(init->parked_fd, frame, stdio)) {
+        init_parked_gone(init, pid); /* it has died meanwhile: the program is started anew */
+        return 0;
+    }
+    int failed = take_answer(init, err);
     if (failed || !context)
         init_parked_gone(init, pid);
     else

@@ -121,9 +121,11 @@ static int start(struct init *init, const struct coto_frame *frame, const struct
         return -1;
     if (spec->parked && !init->context && init_parked_wait(init)) {
         proc->pid = init_parked_start(init, frame, call.fds, spec->context, err);
-        for (int i = 0; i < 3; i++)
-            coto_own_close(&call.fds[i]);
-        return proc->pid < 0 ? -1 : 0;
+        if (proc->pid) {
+            for (int i = 0; i < 3; i++)
+                coto_own_close(&call.fds[i]);
+            return proc->pid < 0 ? -1 : 0;
+        }
     }
     proc->pid = clone(run_child, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &call);
     int saved = errno;
