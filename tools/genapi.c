@@ -17,7 +17,9 @@ static const char head[] =
     "refused.\n"
     "\n"
     "Tokens go into `Authorization: Bearer TOKEN`. *service*: a service's token, or the owner on the unix socket.\n"
-    "*sandbox*: that sandbox's own `access_token`, or its service. *anybody*: no token.\n";
+    "*sandbox*: that sandbox's own `access_token`, or its service. *anybody*: no token.\n\n"
+    "A `POST` to run, create or execute may carry an `Idempotency-Key`: sent again, it gets the same answer\n"
+    "([RECORDS.md](RECORDS.md)).\n";
 
 static const char tail[] =
     "\n"
