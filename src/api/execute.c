@@ -157,9 +157,10 @@ static void write_execution(struct api_job *job)
     coto_report_json_outcome(r, &json);
     coto_json_begin(&json, "metrics", '{');
     coto_json_ms(&json, "duration_ms", r->duration_us);
-    coto_json_ms(&json, "memory_peak_mb",
-                 r->facts.usage.memory_peak_bytes < 0 ? -1000
-                                                      : r->facts.usage.memory_peak_bytes * 1000 / COTO_MB);
+    if (r->facts.usage.memory_peak_bytes < 0)
+        coto_json_null(&json, "memory_peak_mb");
+    else
+        coto_json_ms(&json, "memory_peak_mb", r->facts.usage.memory_peak_bytes * 1000 / COTO_MB);
     coto_json_end(&json, '}');
     coto_json_bool(&json, "output_truncated", r->out.truncated);
     if (job->plan.want_artifacts)

@@ -15,6 +15,7 @@ struct api_flow {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     struct coto_buf bytes;
+    struct coto_buf held; /* the last piece; see api_flow_send */
     const char *type;
     int64_t length;
     bool is_live;
@@ -54,6 +55,7 @@ void api_flow_free(struct api_job *job)
     if (!flow)
         return;
     coto_buf_fini(&flow->bytes);
+    coto_buf_fini(&flow->held);
     pthread_mutex_destroy(&flow->lock);
     pthread_cond_destroy(&flow->wake);
     free(flow);
@@ -164,9 +166,10 @@ bool api_flow_is_begun(struct api_job *job)
     if (!job->request)
         return true;
     send_head(job); /* of an empty body */
-    /* What nobody waited for; nothing, where all is well. */
-    if (flow->bytes.len > 0 && coto_http_write(job->request, flow->bytes.data, flow->bytes.len))
-        job->is_dropped = true;
+    if (flow->bytes.len > 0) /* nobody waited for it */
+        coto_http_write(job->request, flow->bytes.data, flow->bytes.len);
+    if (flow->held.len > 0)
+        coto_http_write(job->request, flow->held.data, flow->held.len);
     return true;
 }
 
@@ -223,11 +226,25 @@ static int send_piece(struct api_job *job, const void *data, size_t len)
     return failed ? -1 : 0;
 }
 
+/* A client that knows the length takes the last byte for the end, and may ask for something else
+ * at once: it gets that byte when the sandbox is free again. */
+static int send_held(struct api_job *job, const void *data, size_t len)
+{
+    struct coto_buf *held = &job->flow->held;
+
+    if (held->len > 0 && send_piece(job, held->data, held->len))
+        return -1;
+    coto_buf_clear(held);
+    coto_buf_add(held, data, len);
+    return held->failed ? -1 : 0;
+}
+
 int api_flow_send(struct api_job *job, const void *data, size_t len)
 {
     for (size_t done = 0; done < len;) {
         size_t n = len - done < PIECE ? len - done : PIECE;
-        if (send_piece(job, (const char *)data + done, n))
+        const char *piece = (const char *)data + done;
+        if (job->flow->length >= 0 ? send_held(job, piece, n) : send_piece(job, piece, n))
             return -1;
         done += n;
     }

@@ -28,7 +28,9 @@ def test_names_and_types_as_required(service, box):
     assert reply.status == 200
     result = reply.json
     assert UUID.fullmatch(result["execution_id"]) and result["output"] == "ä\n"
-    assert 0 < result["metrics"]["duration_ms"] < 300_000 and 0 < result["metrics"]["memory_peak_mb"] < 256
+    assert 0 < result["metrics"]["duration_ms"] < 300_000
+    peak = result["metrics"]["memory_peak_mb"]  # null where the host cannot measure it
+    assert peak is None if result["memory_peak_bytes"] is None else 0 < peak < 256
     assert service.get(box.path).json["agent_id"] == "agent-7"
     assert service.delete(box.path).json == {"sandbox_id": box.made["sandbox_id"], "destroyed": True}
     assert service.get(box.path).status == service.delete(box.path).status == 404

@@ -418,6 +418,14 @@ def test_a_busy_sandbox_says_so(fresh):
     wait_until(lambda: fresh.service.get(fresh.url).status == 404, "its end")
 
 
+def test_whoever_has_a_file_whole_may_go_on(fresh):
+    for size in (0, 1, 65536, 300_000):
+        fresh.put("f", b"x" * size)
+        for _ in range(10):
+            assert len(fresh.get("f").body) == size
+            assert fresh.put("g").status == 200
+
+
 def test_another_tenants_files_do_not_exist(fresh):
     """The owner of the socket and the holder of the service's token are two tenants."""
     fresh.put("secret")
