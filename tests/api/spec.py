@@ -1,6 +1,15 @@
 """The OpenAPI document as tests use it: what it allows, and whether a reply is what it says."""
+import atexit
+import tempfile
+
 import jsonschema
+from hypothesis import configuration
 from hypothesis import strategies as st
+
+# It would leave a directory wherever the tests are started.
+_scratch = tempfile.TemporaryDirectory(prefix="coto-test-hypothesis-")
+atexit.register(_scratch.cleanup)
+configuration.set_hypothesis_home_dir(_scratch.name)
 
 
 class Spec:

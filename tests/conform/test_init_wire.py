@@ -503,6 +503,65 @@ def test_collect_a_file_that_grows(init):
     assert len(files[b"f"]) >= 100_000
 
 
+def get(init, path, size=10**9, count=1000):
+    """What there is by name, the bytes of a file, and how many were left out; or the error's kind."""
+    init.send("GET", 7, ("PATH", path), ("LIMIT_BYTES", size), ("LIMIT_COUNT", count))
+    names, data = {}, b""
+    while (got := init.next()).kind != "COLLECTED":
+        if got.kind == "ERROR":
+            assert got.proc == 7
+            return got.number("KIND")
+        if got.kind == "FILE":
+            names[got.bytes("PATH")] = (got.number("MODE"), got.number("SIZE"))
+        else:
+            assert got.kind == "FILE_DATA", got
+            data += got.bytes("DATA")
+    assert got.proc == 7, "answers carry the number of the question"
+    return names, data, got.number("SKIPPED")
+
+
+def test_get_a_file(init):
+    make(init, "printf hello > f; chmod 640 f; head -c 200000 /dev/zero > big; : > empty")
+    assert get(init, "f") == ({b".": (stat.S_IFREG | 0o640, 5)}, b"hello", 0)
+    assert get(init, "big")[1] == bytes(200_000)
+    assert get(init, "empty")[1] == b""
+    names, data, _ = get(init, "big", size=199_999)
+    assert (names[b"."][1], data) == (200_000, b""), "past the limit its size is told, and nothing else"
+
+
+def test_get_a_directory(init):
+    make(init, "mkdir -p d/sub; printf abc > d/f; ln -s /etc/passwd d/link; mkfifo d/fifo")
+    names, data, skipped = get(init, "d")
+    assert {name: stat.S_IFMT(mode) for name, (mode, _) in names.items()} == {
+        b".": stat.S_IFDIR, b"sub": stat.S_IFDIR, b"f": stat.S_IFREG, b"link": stat.S_IFLNK, b"fifo": stat.S_IFIFO}
+    assert names[b"f"][1] == 3 and (data, skipped) == (b"", 0)
+    names, _, skipped = get(init, "d", count=2)
+    assert len(names) == 3 and skipped == 2
+    assert b"d" in get(init, ".")[0]
+
+
+@pytest.mark.parametrize("path", ["link", "dir-link/passwd", "../out", "d/../../f", "missing", "f/x", "fifo", "nul\0byte"])
+def test_get_and_remove_what_is_not_there_for_us(init, path):
+    make(init, "printf x > f; mkdir d; ln -s /etc/passwd link; ln -s /etc dir-link; mkfifo fifo")
+    kinds = {KIND["INPUT"], KIND["NOTFOUND"], KIND["INTERNAL"]}
+    assert get(init, path) in kinds
+    if path not in ("link", "fifo"):  # these may be removed: the names, not what they lead to
+        init.send("REMOVE", 7, ("PATH", path))
+        assert init.expect("ERROR", 7).number("KIND") in kinds
+    assert init.run(["cat", "f", "/etc/passwd"])["status"] == 0
+
+
+def test_remove(init):
+    make(init, "mkdir -p d/a/b/c; printf x > d/a/f; chmod 0 d/a/b; ln -s /etc d/link; printf y > g; ln -s d l")
+    for path in ("l", "d", "g"):
+        init.send("REMOVE", 7, ("PATH", path))
+        assert init.expect("COLLECTED", 7).number("COUNT") == 0
+    assert get(init, "d") == get(init, "g") == get(init, "l") == KIND["NOTFOUND"]
+    assert os.path.exists("/etc/passwd")
+    init.send("REMOVE", 7, ("PATH", "d"))
+    error(init, 7, "NOTFOUND")
+
+
 # ---- a hostile or broken host ----
 
 def ends_cleanly(init):
@@ -573,7 +632,7 @@ def test_bad_exec(init, name):
     b"\x20", b"\x20\0\xff\xff\xff\xff", struct.pack("<HI", 32, 5) + b"true",
     field("ARGV", "true") + b"\x22\0\x01"])
 def test_fields_that_run_past_their_frame(init, payload):
-    for kind in ("EXEC", "PUT", "MKDIR", "COLLECT", "SIGNAL", "PUT_DATA", "SYMLINK"):
+    for kind in ("EXEC", "PUT", "MKDIR", "COLLECT", "SIGNAL", "PUT_DATA", "SYMLINK", "GET", "REMOVE"):
         init.send_raw(struct.pack("<IHH", len(payload), FRAME[kind], 2) + payload)
     init.send_raw(frame("BYE"))
     kinds = set()
