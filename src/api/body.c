@@ -27,10 +27,11 @@ static const char *text_of(const struct api_job *job, const char *key)
 
 static int value_text(const json_t *value, char *to, size_t size)
 {
-    int n = json_is_string(value)    ? snprintf(to, size, "%s", json_string_value(value))
-            : json_is_integer(value) ? snprintf(to, size, "%lld", (long long)json_integer_value(value))
-            : json_is_real(value)    ? snprintf(to, size, "%.3f", json_real_value(value))
-                                     : snprintf(to, size, "%s", json_is_true(value) ? "true" : "false");
+    int n =
+        json_is_string(value)    ? snprintf(to, size, "%s", json_string_value(value))
+        : json_is_integer(value) ? snprintf(to, size, "%lld", (long long)json_integer_value(value))
+        : json_is_real(value)    ? snprintf(to, size, "%.3f", json_real_value(value))
+                                 : snprintf(to, size, "%s", json_is_true(value) ? "true" : "false");
 
     return n < (int)size ? 0 : -1;
 }
@@ -67,7 +68,7 @@ static int set_limits(struct api_job *job)
     char text[128];
     char name[96];
 
-    json_object_foreach(json_object_get(job->body, "resource_limits"), key, value) {
+    json_object_foreach (json_object_get(job->body, "resource_limits"), key, value) {
         const struct coto_limit_row *limit = coto_limit_find(key);
         snprintf(name, sizeof name, "resource_limits.%s", key);
         if (value_text(value, text, sizeof text - 2))
@@ -85,7 +86,7 @@ static int set_env(struct api_job *job)
     const char *key;
     json_t *value;
 
-    json_object_foreach(json_object_get(job->body, "env"), key, value) {
+    json_object_foreach (json_object_get(job->body, "env"), key, value) {
         coto_auto_buf item = {0};
         if (strchr(key, '='))
             return fail(job, "env", "a name has '=' in it");
@@ -150,8 +151,8 @@ int api_body_policy(struct api_job *job, const struct coto_policy *from)
 
     if (from ? copy_policy(job, from)
              : coto_policy_init(&job->policy, &job->err) ||
-                   coto_policy_apply_profile(&job->policy, profile ? profile : job->api->config.profile,
-                                             &job->err)) {
+                   coto_policy_apply_profile(
+                       &job->policy, profile ? profile : job->api->config.profile, &job->err)) {
         snprintf(job->field, sizeof job->field, "profile");
         return -1;
     }
@@ -198,7 +199,7 @@ static int take_args(struct api_job *job, struct coto_strv *args)
     const json_t *item;
     size_t i;
 
-    json_array_foreach(json_object_get(job->body, "args"), i, item)
+    json_array_foreach (json_object_get(job->body, "args"), i, item)
         if (coto_strv_add(args, json_string_value(item)))
             return coto_err_set(&job->err, COTO_ERR_LIMIT, ENOMEM, "args");
     return 0;
@@ -221,7 +222,8 @@ static int take_file(struct api_job *job, const json_t *item, size_t index,
     snprintf(name, sizeof name, "files[%zu]", index);
     if (!text == !coded)
         return fail(job, name, "needs either content or content_base64");
-    if (api_path(job->plan.workdir, json_string_value(json_object_get(item, "path")), &target, &job->err)) {
+    if (api_path(job->plan.workdir, json_string_value(json_object_get(item, "path")), &target,
+                 &job->err)) {
         snprintf(job->field, sizeof job->field, "%s.path", name);
         return -1;
     }
@@ -233,10 +235,11 @@ static int take_file(struct api_job *job, const json_t *item, size_t index,
         return fail(job, name, "content_base64 is not base64");
     if (data.failed || target.failed)
         return coto_err_set(&job->err, COTO_ERR_LIMIT, ENOMEM, "files");
-    *ret_file = (struct coto_plan_file){.target = target.data,
-                                        .mode = json_is_true(json_object_get(item, "executable")) ? 0755 : 0644,
-                                        .data = data.data,
-                                        .len = data.len};
+    *ret_file = (struct coto_plan_file){
+        .target = target.data,
+        .mode = json_is_true(json_object_get(item, "executable")) ? 0755 : 0644,
+        .data = data.data,
+        .len = data.len};
     target = data = (struct coto_buf){0};
     return 0;
 }
@@ -256,7 +259,7 @@ int api_body_files(struct api_job *job)
     if (!files)
         return coto_err_set(&job->err, COTO_ERR_LIMIT, ENOMEM, "files");
     plan->files = files;
-    json_array_foreach(list, i, item) {
+    json_array_foreach (list, i, item) {
         if (take_file(job, item, i, &files[plan->file_count]))
             return -1;
         plan->file_count++;

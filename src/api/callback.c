@@ -34,7 +34,8 @@ int api_callback_check(struct api_job *job)
     strcpy(job->field, "callback_url");
     if (config->callback_fd < 0) {
         coto_err_set(&job->err, COTO_ERR_UNAVAILABLE, 0, "callback_url: this service calls nobody");
-        return coto_err_remedy(&job->err, "an operator can set `callback-origin` and `callback-key`");
+        return coto_err_remedy(&job->err,
+                               "an operator can set `callback-origin` and `callback-key`");
     }
     for (const char *const *origin = config->callback_origins; is_plain(url) && *origin; origin++)
         if (is_of_origin(url, *origin)) {

@@ -85,7 +85,7 @@ static int check_texts(struct api_job *job, const struct coto_body_field *field,
         return fail(job, name, "must be a list of texts");
     if (field->max > 0 && (int64_t)json_array_size(value) > field->max)
         return fail(job, name, "has too many items");
-    json_array_foreach(value, i, item)
+    json_array_foreach (value, i, item)
         if (!json_is_string(item))
             return fail(job, name, "must be a list of texts");
     return 0;
@@ -101,7 +101,7 @@ static int check_pairs(struct api_job *job, const struct coto_body_field *field,
         return fail(job, name, "must be an object of texts");
     if (field->max > 0 && (int64_t)json_object_size(value) > field->max)
         return fail(job, name, "has too many items");
-    json_object_foreach(value, key, item)
+    json_object_foreach (value, key, item)
         if (!json_is_string(item))
             return fail(job, name, "must be an object of texts");
     return 0;
@@ -115,21 +115,23 @@ static int check_limits(struct api_job *job, const char *name, json_t *value)
 
     if (!json_is_object(value))
         return fail(job, name, "must be an object");
-    json_object_foreach(value, key, item) {
+    json_object_foreach (value, key, item) {
         const struct coto_limit_row *limit = coto_limit_find(key);
         bool is_bool = limit && coto_options[limit->opt].type == COTO_TYPE_BOOL;
         snprintf(full, sizeof full, "%s.%.60s", name, key);
         if (!limit)
             return fail(job, full, "no such limit (see GET /openapi.json)");
         if (is_bool ? !json_is_boolean(item) : !json_is_string(item) && !json_is_number(item))
-            return fail(job, full, is_bool ? "must be true or false" : "must be a number or a text");
+            return fail(job, full,
+                        is_bool ? "must be true or false" : "must be a number or a text");
     }
     return 0;
 }
 
 /* ---- objects ---- */
 
-static int check_object(struct api_job *job, enum coto_body body, const char *prefix, json_t *object);
+static int check_object(struct api_job *job, enum coto_body body, const char *prefix,
+                        json_t *object);
 
 static int check_list(struct api_job *job, const struct coto_body_field *field, const char *name,
                       json_t *value)
@@ -142,7 +144,7 @@ static int check_list(struct api_job *job, const struct coto_body_field *field, 
         return fail(job, name, "must be a list");
     if (field->max > 0 && (int64_t)json_array_size(value) > field->max)
         return fail(job, name, "has too many items");
-    json_array_foreach(value, i, item) {
+    json_array_foreach (value, i, item) {
         snprintf(prefix, sizeof prefix, "%s[%zu]", name, i);
         if (!json_is_object(item))
             return fail(job, prefix, "must be an object");
@@ -182,13 +184,14 @@ static int check_value(struct api_job *job, const struct coto_body_field *field,
     }
 }
 
-static int check_object(struct api_job *job, enum coto_body body, const char *prefix, json_t *object)
+static int check_object(struct api_job *job, enum coto_body body, const char *prefix,
+                        json_t *object)
 {
     const char *key;
     json_t *value;
     char name[NAME];
 
-    json_object_foreach(object, key, value) {
+    json_object_foreach (object, key, value) {
         const struct coto_body_field *field = coto_body_field(body, key);
         if (!field)
             return unknown(job, body, prefix, key);

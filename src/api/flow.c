@@ -24,8 +24,8 @@ struct api_flow {
     size_t high;
     int64_t until_us;
     bool is_begun, is_ended, is_gone;
-    bool is_posted; /* the loop will look */
-    bool is_paused; /* the client is not read from */
+    bool is_posted;  /* the loop will look */
+    bool is_paused;  /* the client is not read from */
     bool is_on_wire; /* loop: the head of the reply was sent */
 };
 
@@ -165,7 +165,7 @@ bool api_flow_is_begun(struct api_job *job)
         return false;
     if (!job->request)
         return true;
-    send_head(job); /* of an empty body */
+    send_head(job);          /* of an empty body */
     if (flow->bytes.len > 0) /* nobody waited for it */
         coto_http_write(job->request, flow->bytes.data, flow->bytes.len);
     if (flow->held.len > 0)

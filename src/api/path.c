@@ -8,7 +8,8 @@
 static int refuse(struct coto_err *err, const char *why)
 {
     coto_err_set(err, COTO_ERR_USAGE, 0, "path: %s", why);
-    return coto_err_remedy(err, "use a path relative to the workspace, such as data/in.csv, or one below /tmp");
+    return coto_err_remedy(
+        err, "use a path relative to the workspace, such as data/in.csv, or one below /tmp");
 }
 
 static bool is_below(const char *path, const char *dir)
@@ -18,7 +19,8 @@ static bool is_below(const char *path, const char *dir)
 
 /* coto-init opens it beneath a handle and follows no link; here only what no honest client
  * sends is kept out. */
-int api_path(const char *workdir, const char *path, struct coto_buf *ret_target, struct coto_err *err)
+int api_path(const char *workdir, const char *path, struct coto_buf *ret_target,
+             struct coto_err *err)
 {
     const char *rest = path;
 

@@ -39,7 +39,8 @@ static bool may_see(const struct coto_caller *caller, const char *tenant, const 
            (!caller->sandbox[0] || strcmp(caller->sandbox, sandbox) == 0);
 }
 
-struct api_job *api_running_find(struct coto_api *api, const struct coto_caller *caller, const char *id)
+struct api_job *api_running_find(struct coto_api *api, const struct coto_caller *caller,
+                                 const char *id)
 {
     struct api_job *job = api->running[api_bucket(id)];
 

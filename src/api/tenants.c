@@ -11,7 +11,7 @@ struct api_tenant {
     char name[COTO_API_TENANT];
     unsigned in_flight;
     unsigned sandboxes; /* also those being made */
-    double tokens;  /* requests that may be made at once */
+    double tokens;      /* requests that may be made at once */
     int64_t seen_us;
     struct api_tenant *next;
 };
@@ -23,7 +23,7 @@ static struct api_tenant *find(struct coto_api *api, const char *name)
     while (*at && strcmp((*at)->name, name) != 0)
         at = &(*at)->next;
     if (!*at && (*at = calloc(1, sizeof **at))) {
-        snprintf((*at)->name, sizeof (*at)->name, "%s", name);
+        snprintf((*at)->name, sizeof(*at)->name, "%s", name);
         (*at)->tokens = api->config.tenant_burst;
         (*at)->seen_us = coto_loop_now_us(api->loop);
     }
@@ -72,7 +72,8 @@ int api_tenant_begin(struct api_call *call, struct api_job *job)
     /* What gives something back is never refused. */
     if (tenant->in_flight >= call->api->config.tenant_requests &&
         strcmp(call->endpoint->method, "DELETE") != 0)
-        return refuse(call, 1, "too many requests of this tenant are being worked on", "tenant-requests");
+        return refuse(call, 1, "too many requests of this tenant are being worked on",
+                      "tenant-requests");
     tenant->in_flight++;
     tenant->seen_us = coto_loop_now_us(call->api->loop);
     job->tenant = tenant;
@@ -93,7 +94,8 @@ int api_tenant_take_sandbox(struct api_call *call, struct api_sandbox *sandbox)
     if (!tenant)
         return 0;
     if (tenant->sandboxes >= call->api->config.sandboxes_per_tenant)
-        return refuse(call, 60, "too many sandboxes of this tenant exist already", "tenant-sandboxes");
+        return refuse(call, 60, "too many sandboxes of this tenant exist already",
+                      "tenant-sandboxes");
     tenant->sandboxes++;
     sandbox->owner = tenant;
     return 0;

@@ -62,8 +62,8 @@ static bool has_right_sum(const unsigned char *block)
 }
 
 /* The member's name from what came before it, or from its own header. */
-static int take_name(struct coto_tar_reader *r, const unsigned char *block, struct coto_buf *ret_name,
-                     struct coto_err *err)
+static int take_name(struct coto_tar_reader *r, const unsigned char *block,
+                     struct coto_buf *ret_name, struct coto_err *err)
 {
     const char *name = (const char *)block + NAME;
     const char *prefix = (const char *)block + PREFIX;
@@ -110,7 +110,8 @@ static int begin_member(struct coto_tar_reader *r, const unsigned char *block, s
         return strcmp(name.data, ".") == 0 ? 0 : r->sink.directory(r->sink.arg, name.data, err);
     }
     if (!is_file) {
-        snprintf(why, sizeof why, "member %lld is a link, device or of another kind that is not taken",
+        snprintf(why, sizeof why,
+                 "member %lld is a link, device or of another kind that is not taken",
                  (long long)r->members);
         return refuse(err, why);
     }
@@ -191,7 +192,8 @@ static int end_member(struct coto_tar_reader *r, struct coto_err *err)
 }
 
 /* How many of the bytes belong to the member; -1. */
-static int64_t take_bytes(struct coto_tar_reader *r, const char *data, size_t len, struct coto_err *err)
+static int64_t take_bytes(struct coto_tar_reader *r, const char *data, size_t len,
+                          struct coto_err *err)
 {
     int64_t n = (int64_t)len < r->left ? (int64_t)len : r->left;
 
@@ -239,7 +241,8 @@ int coto_tar_end(struct coto_tar_reader *r, struct coto_err *err)
 
 /* ---- writing ---- */
 
-static void add_header(struct coto_buf *out, const char *name, unsigned mode, int64_t bytes, char type)
+static void add_header(struct coto_buf *out, const char *name, unsigned mode, int64_t bytes,
+                       char type)
 {
     unsigned char block[COTO_TAR_BLOCK] = {0};
     unsigned sum = 0;

@@ -103,8 +103,8 @@ static int send_put(struct coto_workfiles *files, struct coto_err *err)
     return 0;
 }
 
-int coto_workfiles_put(struct coto_workfiles *files, const char *path, unsigned mode, const void *data,
-                   size_t len, bool more, struct coto_err *err)
+int coto_workfiles_put(struct coto_workfiles *files, const char *path, unsigned mode,
+                       const void *data, size_t len, bool more, struct coto_err *err)
 {
     size_t first = len < COTO_FRAME_CHUNK ? len : COTO_FRAME_CHUNK;
     size_t at = coto_frame_begin(&files->out, COTO_FRAME_PUT, 0);
@@ -116,12 +116,13 @@ int coto_workfiles_put(struct coto_workfiles *files, const char *path, unsigned 
     coto_frame_end(&files->out, at);
     if (send_put(files, err))
         return -1;
-    return first < len ? coto_workfiles_put_more(files, (const char *)data + first, len - first, more, err)
-                       : 0;
+    return first < len
+               ? coto_workfiles_put_more(files, (const char *)data + first, len - first, more, err)
+               : 0;
 }
 
 int coto_workfiles_put_more(struct coto_workfiles *files, const void *data, size_t len, bool more,
-                        struct coto_err *err)
+                            struct coto_err *err)
 {
     size_t done = 0;
 
@@ -220,7 +221,8 @@ static bool is_cancelled(const struct coto_workfiles *files)
 }
 
 /* Sends what is queued and reads until init's answer is complete. */
-static int converse(struct coto_workfiles *files, struct coto_workfiles_take *take, struct coto_err *err)
+static int converse(struct coto_workfiles *files, struct coto_workfiles_take *take,
+                    struct coto_err *err)
 {
     struct talk t = {.files = files, .take = take};
     struct coto_frame frame;
@@ -260,14 +262,15 @@ static int ask_out(struct coto_workfiles *files, size_t at, int64_t max, unsigne
     return converse(files, take, err);
 }
 
-int coto_workfiles_get(struct coto_workfiles *files, const char *path, int64_t max, unsigned max_names,
-                   struct coto_workfiles_take *take, struct coto_err *err)
+int coto_workfiles_get(struct coto_workfiles *files, const char *path, int64_t max,
+                       unsigned max_names, struct coto_workfiles_take *take, struct coto_err *err)
 {
     return ask_out(files, ask(files, COTO_FRAME_GET, path), max, max_names, take, err);
 }
 
-int coto_workfiles_collect(struct coto_workfiles *files, const char *path, int64_t max, unsigned max_files,
-                       struct coto_workfiles_take *take, struct coto_err *err)
+int coto_workfiles_collect(struct coto_workfiles *files, const char *path, int64_t max,
+                           unsigned max_files, struct coto_workfiles_take *take,
+                           struct coto_err *err)
 {
     return ask_out(files, ask(files, COTO_FRAME_COLLECT, path), max, max_files, take, err);
 }
@@ -289,7 +292,7 @@ static int note_size(void *arg, const char *name, mode_t mode, int64_t bytes)
 }
 
 int coto_workfiles_settle(struct coto_workfiles *files, const char *path, int64_t *ret_bytes,
-                      struct coto_err *err)
+                          struct coto_err *err)
 {
     int64_t bytes = 0;
     struct coto_workfiles_take take = {.begin = note_size, .arg = &bytes};

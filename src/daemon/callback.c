@@ -16,7 +16,9 @@
 /* "https://host", "http://host:8080": lower case, no path. */
 static bool is_origin(const char *text)
 {
-    size_t n = coto_str_has_prefix(text, "https://") ? 8 : coto_str_has_prefix(text, "http://") ? 7 : 0;
+    size_t n = coto_str_has_prefix(text, "https://")  ? 8
+               : coto_str_has_prefix(text, "http://") ? 7
+                                                      : 0;
 
     return n && text[n] &&
            strspn(text + n, "abcdefghijklmnopqrstuvwxyz0123456789.-:[]") == strlen(text + n);
@@ -32,7 +34,8 @@ int coto_callback_check(const struct coto_settings *settings, struct coto_err *e
         return 0;
     for (size_t i = 0; i < origins->count; i++)
         if (!is_origin(origins->items[i])) {
-            coto_err_set(err, COTO_ERR_USAGE, 0, "callback-origin: '%s' is not an origin", origins->items[i]);
+            coto_err_set(err, COTO_ERR_USAGE, 0, "callback-origin: '%s' is not an origin",
+                         origins->items[i]);
             return coto_err_remedy(err, "write it as https://hooks.example.com, without a path");
         }
     if (!*key) {
@@ -43,15 +46,16 @@ int coto_callback_check(const struct coto_settings *settings, struct coto_err *e
         return coto_err_set(err, COTO_ERR_INPUT, errno, "callback-key: '%s'", key);
     if (!S_ISREG(st.st_mode) || st.st_size < COTO_CALLBACK_KEY_MIN || st.st_size > 4096 ||
         st.st_mode & 077) {
-        coto_err_set(err, COTO_ERR_FORBIDDEN, 0,
-                     "callback-key: '%s' must be a file of 32 to 4096 bytes that nobody else can read", key);
+        coto_err_set(
+            err, COTO_ERR_FORBIDDEN, 0,
+            "callback-key: '%s' must be a file of 32 to 4096 bytes that nobody else can read", key);
         return coto_err_remedy(err, "head -c 32 /dev/urandom >FILE; chmod 600 FILE");
     }
     return 0;
 }
 
-static void exec_callback(const struct coto_settings *settings, const char *path, int fd, unsigned uid,
-                          unsigned gid)
+static void exec_callback(const struct coto_settings *settings, const char *path, int fd,
+                          unsigned uid, unsigned gid)
 {
     const struct coto_strv *origins = &settings->text[COTO_SET_CALLBACK_ORIGIN];
     char control[32], user[32], group[32], key[4200];
@@ -73,8 +77,8 @@ static void exec_callback(const struct coto_settings *settings, const char *path
     _exit(127);
 }
 
-int coto_callback_start(const struct coto_settings *settings, unsigned uid, unsigned gid, int *ret_fd,
-                        struct coto_err *err)
+int coto_callback_start(const struct coto_settings *settings, unsigned uid, unsigned gid,
+                        int *ret_fd, struct coto_err *err)
 {
     char path[4096];
     int sv[2];

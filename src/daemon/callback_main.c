@@ -58,13 +58,15 @@ static void sign(const struct callback *c, const char *body, char *to, size_t si
     char hex[2 * EVP_MAX_MD_SIZE + 1] = "";
 
     coto_buf_addf(&text, "%lld.%s", now, body);
-    HMAC(EVP_sha256(), c->key.data, (int)c->key.len, (unsigned char *)text.data, text.len, mac, &len);
+    HMAC(EVP_sha256(), c->key.data, (int)c->key.len, (unsigned char *)text.data, text.len, mac,
+         &len);
     for (unsigned i = 0; i < len; i++)
         snprintf(hex + 2 * (size_t)i, 3, "%02x", mac[i]);
     snprintf(to, size, "Coto-Signature: t=%lld,v1=%s", now, hex);
 }
 
-static void set_up(CURL *curl, const char *url, const char *body, struct curl_slist *fields, size_t *seen)
+static void set_up(CURL *curl, const char *url, const char *body, struct curl_slist *fields,
+                   size_t *seen)
 {
     curl_easy_setopt(curl, CURLOPT_URL, url);
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");

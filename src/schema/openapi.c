@@ -253,7 +253,8 @@ static void add_responses(struct coto_json *json, const struct coto_endpoint *e)
 
     coto_json_begin(json, "responses", '{');
     coto_json_begin(json, e->status == 201 ? "201" : e->status == 202 ? "202" : "200", '{');
-    coto_json_str(json, "description", e->reply < COTO_BODY_FIRST ? e->doc : coto_bodies[e->reply].doc);
+    coto_json_str(json, "description",
+                  e->reply < COTO_BODY_FIRST ? e->doc : coto_bodies[e->reply].doc);
     coto_json_begin(json, "content", '{');
     add_media(json, e->reply);
     if (is_file) /* unless the path is a directory */
