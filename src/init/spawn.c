@@ -107,6 +107,20 @@ static int make_pipes(int ours[3], int theirs[3], struct coto_err *err)
     return 0;
 }
 
+/* The set-up's second thread has ended but may count against the process limit for a moment
+ * longer, where init was born in its cgroup. */
+static pid_t clone_child(char *stack_end, struct child_call *call)
+{
+    pid_t pid;
+
+    for (int tries = 0;; tries++) {
+        pid = clone(run_child, stack_end, CLONE_VM | CLONE_VFORK | SIGCHLD, call);
+        if (pid >= 0 || errno != EAGAIN || tries == 100)
+            return pid;
+        usleep(1000);
+    }
+}
+
 /* The child borrows init's memory until execve (CLONE_VM | CLONE_VFORK): nothing is
  * copied, and its report needs no pipe. It stays init's own trusted code until
  * then, and the memory stays undumpable. */
@@ -127,7 +141,7 @@ static int start(struct init *init, const struct coto_frame *frame, const struct
             return proc->pid < 0 ? -1 : 0;
         }
     }
-    proc->pid = clone(run_child, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &call);
+    proc->pid = clone_child(stack + sizeof stack, &call);
     int saved = errno;
     for (int i = 0; i < 3; i++)
         coto_own_close(&call.fds[i]);

@@ -1,5 +1,6 @@
 #include "kernel/ns.h"
 
+#include "base/fd.h"
 #include "base/rawcall.h"
 
 #include <errno.h>
@@ -48,14 +49,33 @@ static struct k_clone_args clone_args(uint64_t flags, int cgroup_fd, int *pidfd)
     return args;
 }
 
+/* clone knows no cgroup: the child, which waits for word from us anyway, is moved. */
+static pid_t clone_then_join(uint64_t flags, int cgroup_fd, int *ret_pidfd)
+{
+    pid_t pid = (pid_t)syscall(SYS_clone, flags | K_CLONE_PIDFD | SIGCHLD, 0, ret_pidfd, 0, 0);
+    char text[16];
+
+    if (pid <= 0 || cgroup_fd < 0)
+        return pid;
+    snprintf(text, sizeof text, "%d", (int)pid);
+    if (coto_file_write_at(cgroup_fd, "cgroup.procs", text) == 0)
+        return pid;
+    int saved = errno;
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    close(*ret_pidfd);
+    errno = saved;
+    return -1;
+}
+
 pid_t coto_ns_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd)
 {
     int pidfd = -1;
     struct k_clone_args args = clone_args(flags, cgroup_fd, &pidfd);
     pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
 
-    if (pid < 0 && errno == ENOSYS && cgroup_fd < 0) /* a filter around us masks clone3 */
-        pid = (pid_t)syscall(SYS_clone, flags | K_CLONE_PIDFD | SIGCHLD, 0, &pidfd, 0, 0);
+    if (pid < 0 && errno == ENOSYS) /* a filter around us masks clone3 */
+        pid = clone_then_join(flags, cgroup_fd, &pidfd);
     if (pid > 0)
         *ret_pidfd = pidfd;
     return pid;
