@@ -73,7 +73,7 @@ def coto(*args, input=b"", env=None, timeout=60, cwd=None, **more):
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                env=environment(env), **more)
     try:
-        out, err = process.communicate(input, timeout)
+        out, err = process.communicate(input, timeout * SLOW)
     except subprocess.TimeoutExpired:
         process.kill()
         out, err = process.communicate()

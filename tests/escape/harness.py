@@ -17,7 +17,7 @@ import tempfile
 import time
 
 from cli import conftest as host_state
-from cli.helpers import BIN, SOURCE, Done, attended, descendants, environment
+from cli.helpers import BIN, SLOW, SOURCE, Done, attended, descendants, environment
 
 WEAK = pathlib.Path(os.environ.get("COTO_TEST_WEAK_BIN") or SOURCE / "build-weak").resolve()
 SITUATIONS = ("root", "user", "userns", "old")
@@ -165,6 +165,8 @@ class Box:
         flags = list(map(str, flags))
         if self.situation == "old" and "--isolation" not in flags:
             flags = ["--allow-missing", "landlock", *flags]
+        if SLOW > 1 and "--timeout" not in flags:
+            flags = ["--timeout", f"{30 * SLOW:g}s", *flags]
         if isinstance(what, str):
             rest = ["--lang", lang, "-c", what, *map(str, args)]
         else:
@@ -219,7 +221,7 @@ class Box:
         streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
         process = subprocess.Popen(argv, env=environment(env), **streams)
         try:
-            out, err = process.communicate(stdin if process.stdin else None, timeout)
+            out, err = process.communicate(stdin if process.stdin else None, timeout * SLOW)
         except subprocess.TimeoutExpired:
             process.kill()
             out, err = process.communicate()

@@ -47,7 +47,7 @@ LIVE = 3  # seconds, after which every chain ends by itself
 
 def start(box, wait, life, **more):
     end = int(time.time()) + LIVE
-    return box.run([box.c(COMET), end, 8, wait, life], flags=['--timeout', '300ms'] if wait else [], **more)
+    return box.run([box.c(COMET), end, 8, wait, life], flags=['--timeout', '300ms'] if wait == '1' else [], **more)
 
 
 def seen():

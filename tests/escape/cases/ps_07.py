@@ -25,6 +25,8 @@ def links():
 def attack(box):
     found = attempts(box, table(1) | links())
     done = sorted(name for name, word in found.items() if word == "done")
+    if done == ["timers"]:  # anybody's in older kernels; init has none
+        done = [] if box.sh("cat /proc/1/timers").out == b"" else done
     if done:
         escaped("READ", f"/proc/1: {', '.join(done)}")
     own = attempts(box, {name: text for name, text in table("self").items()
