@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
@@ -205,19 +206,18 @@ static bool is_loopback(const struct sockaddr_storage *a)
 
 static void name_inherited(const struct sockaddr_storage *a, char where[COTO_HTTP_ADDRESS])
 {
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)a;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)a;
-    char host[INET6_ADDRSTRLEN] = "";
+    char host[INET6_ADDRSTRLEN + 20] = "";
+    char port[8] = "";
 
     if (a->ss_family == AF_UNIX) {
         snprintf(where, COTO_HTTP_ADDRESS, "unix:%.100s",
                  ((const struct sockaddr_un *)a)->sun_path);
         return;
     }
-    inet_ntop(a->ss_family, a->ss_family == AF_INET ? (const void *)&v4->sin_addr : &v6->sin6_addr,
-              host, sizeof host);
-    snprintf(where, COTO_HTTP_ADDRESS, a->ss_family == AF_INET ? "%s:%u" : "[%s]:%u", host,
-             ntohs(a->ss_family == AF_INET ? v4->sin_port : v6->sin6_port));
+    if (getnameinfo((const struct sockaddr *)a, sizeof *a, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV))
+        host[0] = port[0] = '\0';
+    snprintf(where, COTO_HTTP_ADDRESS, a->ss_family == AF_INET ? "%s:%s" : "[%s]:%s", host, port);
 }
 
 static int take_inherited(struct coto_place *place, int fd, bool can_tls, struct coto_err *err)
