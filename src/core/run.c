@@ -499,6 +499,9 @@ static int conclude(struct coto_session *s, struct coto_err *err)
     struct coto_result *r = s->result;
     struct coto_usage *used = &r->facts.usage;
 
+    /* What died together with a killed init was reaped by nobody: then nothing is known. */
+    if (used->of_reaped && !s->exited)
+        used->cpu_user_us = used->cpu_system_us = used->memory_peak_bytes = -1;
     if (s->init_user_us || s->init_system_us) {
         used->cpu_user_us = s->init_user_us;
         used->cpu_system_us = s->init_system_us;

@@ -28,6 +28,7 @@ struct coto_usage {
     int64_t pids_peak;                  /* -1: unknown */
     int64_t oom_kills;
     int64_t pids_refused; /* forks refused at the limit */
+    bool of_reaped;       /* CPU and memory are of what was reaped, not of a cgroup */
     int init_signal;      /* signal that ended init itself, 0 none; set by destroy */
 };
 

@@ -275,7 +275,7 @@ static int native_usage(struct coto_sandbox *sandbox, struct coto_usage *ret_usa
     struct native *n = (struct native *)sandbox;
     struct coto_cgroup_stat stat;
 
-    *ret_usage = (struct coto_usage){-1, -1, -1, -1, 0, 0, 0};
+    *ret_usage = (struct coto_usage){-1, -1, -1, -1, 0, 0, false, 0};
     if (!n->has_group)
         return 0;
     coto_cgroup_stat(&n->group, &stat);
@@ -315,10 +315,10 @@ static void native_kill(struct coto_sandbox *sandbox)
         coto_cgroup_unthrottle(&n->group);
 }
 
-/* Without a cgroup the kernel's account of the reaped tree has to do. What died together with
- * a killed init is not in it: then nothing is known. */
+/* Without a cgroup the kernel's account of the reaped tree has to do. */
 static void usage_of_children(const struct rusage *ru, struct coto_usage *usage)
 {
+    usage->of_reaped = usage->cpu_user_us < 0;
     if (usage->cpu_user_us < 0) {
         usage->cpu_user_us = (int64_t)ru->ru_utime.tv_sec * 1000000 + ru->ru_utime.tv_usec;
         usage->cpu_system_us = (int64_t)ru->ru_stime.tv_sec * 1000000 + ru->ru_stime.tv_usec;
@@ -347,8 +347,7 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
             ;
         n->pid = 0;
         if (ret_usage) {
-            if (WIFEXITED(status))
-                usage_of_children(&ru, ret_usage);
+            usage_of_children(&ru, ret_usage);
             ret_usage->init_signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
         }
     }
