@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -133,6 +134,16 @@ static void sweep_limits(struct machine *m, int tier)
     }
 }
 
+/* Every option of the socket, of TCP and of UDP. */
+static void sweep_options(struct machine *m, int tier)
+{
+    static const uint32_t levels[] = {0, SOL_SOCKET, 6, 17, 41, 0xffffffff};
+
+    for (size_t level = 0; level < sizeof levels / sizeof levels[0]; level++)
+        for (uint32_t option = 0; option < 128; option++)
+            try_args(m, tier, SYS_setsockopt, (uint64_t[3]){0, levels[level], option});
+}
+
 static void sweep(struct machine *m, int tier)
 {
     static const uint32_t archs[] = {ARCH, AUDIT_ARCH_I386, AUDIT_ARCH_AARCH64, 0, 0xffffffff};
@@ -151,6 +162,7 @@ static void sweep(struct machine *m, int tier)
     sweep_sockets(m, tier, SYS_socket);
     sweep_sockets(m, tier, SYS_socketpair);
     sweep_limits(m, tier);
+    sweep_options(m, tier);
 }
 
 static void check_coverage(const struct machine *m)
