@@ -9,11 +9,12 @@ _coto() {
         --workdir --timeout --cpu-time --memory --swap --cpus
         --pids --disk --tmp-size --inodes --output-limit --on-output-limit
         --nofile --fsize --iops --copy --mount --tmpfs
-        --artifacts --rootfs --workspace-writable --noexec --isolation --require
-        --allow-missing --seccomp --apparmor --cap-add --network --network-allow
-        --idmap --report --report-include --prompt-hash --prompt-file --code
-        --profile --policy --server --token-file --server-ca --client-certificate
-        --client-key --json --quiet --verbose --raw --dry-run'
+        --artifacts --rootfs --image --workspace-writable --noexec --isolation
+        --runtime --require --allow-missing --seccomp --apparmor --cap-add
+        --network --network-allow --idmap --report --report-include --prompt-hash
+        --prompt-file --code --profile --policy --server --token-file
+        --server-ca --client-certificate --client-key --json --quiet --verbose
+        --raw --dry-run'
     if ((COMP_CWORD == 1)); then
         mapfile -t COMPREPLY < <(compgen -W "$verbs" -- "$cur")
         return
@@ -115,12 +116,18 @@ _coto() {
         mapfile -t COMPREPLY < <(compgen -d -- "$cur")
         return
         ;;
+    --image)
+        return
+        ;;
     --workspace-writable)
         mapfile -t COMPREPLY < <(compgen -W 'all output' -- "$cur")
         return
         ;;
     --isolation)
-        mapfile -t COMPREPLY < <(compgen -W 'process subprocess container vm' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'process subprocess container docker vm' -- "$cur")
+        return
+        ;;
+    --runtime)
         return
         ;;
     --require)

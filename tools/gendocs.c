@@ -36,13 +36,13 @@ static const struct {
     const char *name, *takes, *doc;
 } older_variables[] = {
     {"SANDBOX_TYPE", "local, docker, e2b",
-     "local is --isolation process; the others are refused until their level exists"},
+     "local is --isolation process, docker is --isolation docker; e2b is refused until its level exists"},
     {"SANDBOX_TIMEOUT_SEC", "1 to 86400", "--timeout in seconds"},
     {"SANDBOX_MAX_OUTPUT_KB", "1 to 1048576", "--output-limit in kilobytes"},
-    {"DOCKER_IMAGE", "an image name", "checked; of use at the docker level only"},
-    {"DOCKER_NETWORK_ENABLED", "true, false", "checked; of use at the docker level only"},
-    {"DOCKER_CPU_LIMIT", "0.01 to 1024", "checked; of use at the docker level only"},
-    {"DOCKER_MEMORY_LIMIT", "4m to 1024t", "checked; of use at the docker level only"},
+    {"DOCKER_IMAGE", "an image name", "--image, at the docker level"},
+    {"DOCKER_NETWORK_ENABLED", "true, false", "true is refused at the docker level: a sandbox has no network"},
+    {"DOCKER_CPU_LIMIT", "0.01 to 1024", "--cpus, at the docker level"},
+    {"DOCKER_MEMORY_LIMIT", "4m to 1024t", "--memory, at the docker level"},
 };
 #define OLDER_COUNT (sizeof older_variables / sizeof older_variables[0])
 

@@ -204,7 +204,9 @@ static int apply_sources(struct coto_policy *policy, char **envp, struct coto_er
     if (coto_policy_apply_env(policy, envp, err))
         return -1;
     const char *file = coto_policy_str(policy, COTO_OPT_POLICY);
-    return *file ? coto_policy_apply_file(policy, file, err) : 0;
+    if (*file && coto_policy_apply_file(policy, file, err))
+        return -1;
+    return coto_policy_apply_docker_env(policy, envp, err);
 }
 
 int coto_args_policy_with(const struct coto_args_spec *spec, char **argv, char **envp,

@@ -258,12 +258,15 @@ static int fill_policy(const coto_request *request, struct coto_policy *policy,
     if (request->profile && coto_policy_set(policy, COTO_OPT_PROFILE, request->profile,
                                             COTO_SOURCE_FLAG, "profile", err))
         return -1;
+    char *const *envp = request->use_environment ? environ : no_environment;
     if (coto_policy_apply_profile(policy, coto_policy_str(policy, COTO_OPT_PROFILE), err) ||
-        coto_policy_apply_env(policy, request->use_environment ? environ : no_environment, err))
+        coto_policy_apply_env(policy, envp, err))
         return -1;
     const char *file = request->policy_file ? request->policy_file
                                             : coto_policy_str(policy, COTO_OPT_POLICY);
-    return *file ? coto_policy_apply_file(policy, file, err) : 0;
+    if (*file && coto_policy_apply_file(policy, file, err))
+        return -1;
+    return coto_policy_apply_docker_env(policy, envp, err);
 }
 
 static int fill_code(const coto_request *request, struct coto_source_code *code,

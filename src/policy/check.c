@@ -18,11 +18,76 @@ static int unavailable(const struct coto_policy *policy, enum coto_opt opt, cons
     return coto_err_remedy(err, "%s", remedy);
 }
 
+static bool is_chosen(const struct coto_policy *policy, enum coto_opt opt)
+{
+    return policy->v[opt].source > COTO_SOURCE_PROFILE;
+}
+
+static int not_at_level(const struct coto_policy *policy, enum coto_opt opt, const char *why,
+                        const char *remedy, struct coto_err *err)
+{
+    coto_err_set(err, COTO_ERR_UNAVAILABLE, 0, "%s (set by %s): isolation %s %s",
+                 coto_options[opt].name, policy->v[opt].origin,
+                 coto_opt_choice_name(COTO_OPT_ISOLATION,
+                                      coto_policy_num(policy, COTO_OPT_ISOLATION)),
+                 why);
+    return coto_err_remedy(err, "%s", remedy);
+}
+
+/* A profile may name an image for the levels that have images; who names one otherwise
+ * is told that it would not be used. */
+static int check_process(const struct coto_policy *policy, struct coto_err *err)
+{
+    if (*coto_policy_str(policy, COTO_OPT_RUNTIME))
+        return not_at_level(policy, COTO_OPT_RUNTIME, "has no container runtime",
+                            "use --isolation container or docker", err);
+    if (is_chosen(policy, COTO_OPT_IMAGE))
+        return not_at_level(policy, COTO_OPT_IMAGE, "has no images",
+                            "use --isolation container or docker, or --rootfs DIR", err);
+    return 0;
+}
+
+static int check_docker(const struct coto_policy *policy, struct coto_err *err)
+{
+    if (*coto_policy_str(policy, COTO_OPT_ROOTFS))
+        return not_at_level(policy, COTO_OPT_ROOTFS, "takes its root file system from an image",
+                            "name one with --image, or use --isolation container", err);
+    if (coto_policy_list(policy, COTO_OPT_MOUNT)->count)
+        return not_at_level(policy, COTO_OPT_MOUNT,
+                            "mounts nothing of the host: the engine would look the path up again",
+                            "bring files in with --copy, or use --isolation container", err);
+    if (coto_policy_num(policy, COTO_OPT_IDMAP) != COTO_IDMAP_AUTO)
+        return not_at_level(policy, COTO_OPT_IDMAP, "maps ids as the engine is set up to",
+                            "leave idmap out; the engine has userns-remap", err);
+    return 0;
+}
+
+static int check_container(const struct coto_policy *policy, struct coto_err *err)
+{
+    if (*coto_policy_str(policy, COTO_OPT_ROOTFS) && is_chosen(policy, COTO_OPT_IMAGE)) {
+        coto_err_set(err, COTO_ERR_POLICY, 0,
+                     "rootfs (set by %s) and image (set by %s): a container has one root",
+                     policy->v[COTO_OPT_ROOTFS].origin, policy->v[COTO_OPT_IMAGE].origin);
+        return coto_err_remedy(err, "give one of the two");
+    }
+    return 0;
+}
+
+static int check_level(const struct coto_policy *policy, struct coto_err *err)
+{
+    switch (coto_policy_num(policy, COTO_OPT_ISOLATION)) {
+    case COTO_ISOLATION_CONTAINER:
+        return check_container(policy, err);
+    case COTO_ISOLATION_DOCKER:
+        return check_docker(policy, err);
+    default:
+        return check_process(policy, err);
+    }
+}
+
 static int check_available(const struct coto_policy *policy, struct coto_err *err)
 {
-    int64_t isolation = coto_policy_num(policy, COTO_OPT_ISOLATION);
-
-    if (isolation == COTO_ISOLATION_CONTAINER || isolation == COTO_ISOLATION_VM)
+    if (coto_policy_num(policy, COTO_OPT_ISOLATION) == COTO_ISOLATION_VM)
         return unavailable(policy, COTO_OPT_ISOLATION,
                            "use --isolation process: namespaces and every kernel wall", err);
     if (coto_policy_num(policy, COTO_OPT_NETWORK) == COTO_NETWORK_ALLOW)
@@ -115,7 +180,7 @@ static int check_places(const struct coto_policy *policy, struct coto_err *err)
 
 int coto_policy_check(const struct coto_policy *policy, struct coto_err *err)
 {
-    if (check_available(policy, err) || check_walls(policy, err) || check_report(policy, err) ||
+    if (check_available(policy, err) || check_level(policy, err) || check_walls(policy, err) || check_report(policy, err) ||
         check_places(policy, err))
         return -1;
     return 0;

@@ -47,13 +47,13 @@ struct env_context {
 static int apply_type(const struct env_context *ctx, const char *name, const char *text,
                       struct coto_err *err)
 {
-    bool is_remote = strcmp(text, "docker") == 0 || strcmp(text, "e2b") == 0;
-
-    if (!is_remote && strcmp(text, "local") != 0)
-        return refuse(name, text, "is not a sandbox type", "local, docker, e2b", err);
-    if (!is_remote)
+    if (strcmp(text, "local") == 0)
         return coto_policy_set(ctx->policy, COTO_OPT_ISOLATION, "process", COTO_SOURCE_ENV, name,
                                err);
+    if (strcmp(text, "docker") == 0)
+        return coto_policy_set(ctx->policy, COTO_OPT_ISOLATION, text, COTO_SOURCE_ENV, name, err);
+    if (strcmp(text, "e2b") != 0)
+        return refuse(name, text, "is not a sandbox type", "local, docker, e2b", err);
     if (ctx->policy->v[COTO_OPT_ISOLATION].source > COTO_SOURCE_ENV ||
         find_var(ctx->envp, "COTO_ISOLATION"))
         return 0; /* somebody with a stronger word has chosen the level */
@@ -102,17 +102,16 @@ static int apply_output(const struct env_context *ctx, const char *name, const c
 }
 
 /* The docker level's variables are checked, so that a mistake is told on every
- * level, and change nothing at the native one. */
+ * level, and change nothing at the others (coto_policy_apply_docker_env). */
 static int check_image(const struct env_context *ctx, const char *name, const char *text,
                        struct coto_err *err)
 {
-    size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/:@-");
+    const struct coto_rule *rule = coto_rule_find(COTO_OPT_IMAGE);
 
     (void)ctx;
-    if (n == 0 || n > 255 || text[n] || !isalnum((unsigned char)text[0]))
-        return refuse(name, text, "is not an image name",
-                      "letters, digits and . _ / : @ -, for example python:3.11-slim", err);
-    return 0;
+    if (rule->accepts(text, NULL))
+        return 0;
+    return refuse(name, text, rule->what, rule->allowed, err);
 }
 
 static int check_network(const struct env_context *ctx, const char *name, const char *text,
@@ -163,6 +162,45 @@ static const struct {
     {"DOCKER_CPU_LIMIT", check_cpus},
     {"DOCKER_MEMORY_LIMIT", check_memory},
 };
+
+/* A container has no network yet; what was asked for is not ignored. */
+static int apply_network(struct coto_policy *policy, const char *name, const char *text,
+                         struct coto_err *err)
+{
+    (void)policy;
+    if (strcmp(text, "false") == 0)
+        return 0;
+    coto_err_set(err, COTO_ERR_UNAVAILABLE, 0, "%s=true: a sandbox has no network", name);
+    return coto_err_remedy(err, "unset %s, or set it to false", name);
+}
+
+int coto_policy_apply_docker_env(struct coto_policy *policy, char *const *envp,
+                                 struct coto_err *err)
+{
+    static const struct {
+        const char *name;
+        const char *ours; /* wins over it */
+        enum coto_opt opt;
+    } rows[] = {
+        {"DOCKER_IMAGE", "COTO_IMAGE", COTO_OPT_IMAGE},
+        {"DOCKER_CPU_LIMIT", "COTO_CPUS", COTO_OPT_CPUS},
+        {"DOCKER_MEMORY_LIMIT", "COTO_MEMORY", COTO_OPT_MEMORY},
+        {"DOCKER_NETWORK_ENABLED", "COTO_NETWORK", COTO_OPT_NETWORK},
+    };
+
+    if (coto_policy_num(policy, COTO_OPT_ISOLATION) != COTO_ISOLATION_DOCKER)
+        return 0;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *text = find_var(envp, rows[i].name);
+        if (!text || find_var(envp, rows[i].ours))
+            continue;
+        if (rows[i].opt == COTO_OPT_NETWORK
+                ? apply_network(policy, rows[i].name, text, err)
+                : coto_policy_set(policy, rows[i].opt, text, COTO_SOURCE_ENV, rows[i].name, err))
+            return -1;
+    }
+    return 0;
+}
 
 /* ---- COTO_<OPTION> ---- */
 

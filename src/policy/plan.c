@@ -102,10 +102,32 @@ static int set_workdir(const struct coto_policy *policy, struct coto_plan *plan,
     return 0;
 }
 
+static bool is_container(const struct coto_plan *plan)
+{
+    return plan->isolation == COTO_ISOLATION_CONTAINER || plan->isolation == COTO_ISOLATION_DOCKER;
+}
+
+static int set_container(const struct coto_policy *policy, struct coto_plan *plan,
+                         struct coto_err *err)
+{
+    const char *runtime = coto_policy_str(policy, COTO_OPT_RUNTIME);
+
+    if (!is_container(plan))
+        return 0;
+    plan->image_is_default = policy->v[COTO_OPT_IMAGE].source <= COTO_SOURCE_PROFILE;
+    if (!*coto_policy_str(policy, COTO_OPT_ROOTFS))
+        plan->image = strdup(coto_policy_str(policy, COTO_OPT_IMAGE));
+    if (*runtime)
+        plan->runtime = strdup(runtime);
+    if ((*runtime && !plan->runtime) || (!*coto_policy_str(policy, COTO_OPT_ROOTFS) && !plan->image))
+        return coto_plan_no_memory(err);
+    return 0;
+}
+
 static int set_names(const struct coto_policy *policy, struct coto_plan *plan,
                      struct coto_err *err)
 {
-    if (set_workdir(policy, plan, err))
+    if (set_workdir(policy, plan, err) || set_container(policy, plan, err))
         return -1;
     plan->user_name = strdup(coto_policy_str(policy, COTO_OPT_USER_NAME));
     plan->hostname = strdup(coto_policy_str(policy, COTO_OPT_HOSTNAME));
@@ -249,6 +271,16 @@ static coto_wallset apparmor_wall(const struct coto_plan *plan)
                : 0;
 }
 
+/* No level wants less than the policy says: what a level can never give is missing from
+ * its result, by name, and only not a reason to refuse. Engines share the host's user
+ * namespace unless they are told otherwise, and gVisor's kernel has no Landlock. */
+static coto_wallset cannot_be_had(const struct coto_plan *plan)
+{
+    if (plan->isolation == COTO_ISOLATION_SUBPROCESS)
+        return ~(coto_wallset)0;
+    return is_container(plan) ? COTO_WALL_BIT(USERNS) | COTO_WALL_BIT(LANDLOCK) : 0;
+}
+
 static int set_walls(const struct coto_policy *policy, struct coto_plan *plan,
                      struct coto_err *err)
 {
@@ -271,10 +303,7 @@ static int set_walls(const struct coto_policy *policy, struct coto_plan *plan,
         full |= require & COTO_WALL_BIT(APPARMOR);
     if (require & ~full)
         return limit_not_set(require & ~full, err);
-    /* No level wants less than the policy says: what subprocess cannot give is
-     * missing from its result, by name, and only not a reason to refuse. */
-    bool is_subprocess = plan->isolation == COTO_ISOLATION_SUBPROCESS;
-    plan->need = (is_subprocess ? 0 : core & ~missing) | require;
+    plan->need = (core & ~cannot_be_had(plan) & ~missing) | require;
     plan->want = full;
     return 0;
 }
@@ -417,6 +446,8 @@ void coto_plan_fini(struct coto_plan *plan)
     free(plan->user_name);
     free(plan->hostname);
     free(plan->apparmor);
+    free(plan->image);
+    free(plan->runtime);
     free(plan->workdir);
     for (size_t i = 0; i < plan->mount_count; i++)
         path_fini(&plan->mounts[i]);

@@ -90,6 +90,9 @@ struct coto_plan {
     bool parked; /* an interpreter waits in the sandbox (template); set by the service */
 
     int isolation;    /* COTO_ISOLATION_* */
+    char *image;      /* of the container levels, NULL elsewhere and with a rootfs */
+    bool image_is_default; /* neither flag, file nor variable named it: a row or a profile did */
+    char *runtime;    /* of the container levels; NULL: the level's own choice */
     int seccomp_tier; /* COTO_SECCOMP_* */
     int idmap;        /* COTO_IDMAP_* */
     uint64_t caps;    /* capability bits kept inside */

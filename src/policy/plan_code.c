@@ -271,6 +271,9 @@ bool coto_plan_has_tool(const struct coto_plan *plan, const char *tool)
 {
     const char *dir = COTO_PLAN_PATH;
 
+    /* What an image holds is seen once it runs. */
+    if (plan->image)
+        return true;
     while (*dir) {
         size_t len = strcspn(dir, ":");
         coto_auto_buf path = {0};

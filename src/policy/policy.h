@@ -54,6 +54,10 @@ int coto_policy_set_key(struct coto_policy *policy, const char *key, const char 
 int coto_policy_apply_profile(struct coto_policy *policy, const char *name, struct coto_err *err);
 /* Overlays COTO_<OPTION> variables and the SANDBOX_ and DOCKER_ ones of R1.2. */
 int coto_policy_apply_env(struct coto_policy *policy, char *const *envp, struct coto_err *err);
+/* What the DOCKER_ variables say, at the docker level only: call it when flags, the rest of
+ * the environment and the file have chosen the level. */
+int coto_policy_apply_docker_env(struct coto_policy *policy, char *const *envp,
+                                 struct coto_err *err);
 /* Overlays a policy file: the text is parsed by the coto-policy helper program
  * (libyaml), which knows nothing but text; keys are checked here. */
 int coto_policy_apply_file(struct coto_policy *policy, const char *path, struct coto_err *err);

@@ -83,6 +83,25 @@ static bool is_apparmor_name(const char *text, struct coto_buf *canonical)
     return len >= 1 && len <= 64;
 }
 
+/* REPOSITORY[:TAG][@sha256:...], as an engine or `coto image` knows it: never a path, a
+ * URL or a word that a shell or a query would read otherwise (threats AP-24). */
+static bool is_image(const char *text, struct coto_buf *canonical)
+{
+    size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/:@-");
+
+    (void)canonical;
+    return n > 0 && n <= 255 && !text[n] && isalnum((unsigned char)text[0]) &&
+           isalnum((unsigned char)text[n - 1]) && !strstr(text, "//") && !strstr(text, "..");
+}
+
+static bool is_runtime(const char *text, struct coto_buf *canonical)
+{
+    size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+
+    (void)canonical;
+    return !text[n] && n <= 64 && (n == 0 || isalnum((unsigned char)text[0]));
+}
+
 /* An absolute, normalised path: no "//", ".", "..", no "/" at the end. */
 static bool is_normal_path(const char *path)
 {
@@ -278,6 +297,10 @@ static const struct coto_rule rules[] = {
      "1 to 63 of a-z 0-9 - and dots between, for example sandbox-1", is_hostname, NULL},
     {COTO_OPT_APPARMOR, "is not the name of an AppArmor profile",
      "1 to 64 of a-z A-Z 0-9 . _ -, for example coto-sandbox; or none", is_apparmor_name, NULL},
+    {COTO_OPT_IMAGE, "is not an image name",
+     "letters, digits and . _ / : @ -, for example python:3.11-slim", is_image, NULL},
+    {COTO_OPT_RUNTIME, "is not the name of a container runtime",
+     "up to 64 letters, digits and . _ -, for example runsc", is_runtime, NULL},
     {COTO_OPT_WORKDIR, "cannot be the workspace", PLACE ", for example /work", is_workdir, NULL},
     {COTO_OPT_PROMPT_HASH, "is not a SHA-256", "64 hexadecimal digits", is_sha256, NULL},
     {COTO_OPT_PROFILE, "is not a profile", NULL, is_profile, profile_word},

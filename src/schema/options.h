@@ -95,12 +95,16 @@ enum coto_opt_section {
       "put the files the program left in output/ of its workspace there") \
     X(ROOTFS,     "rootfs",     STRING,   "",     0, 0, "DIR", FILES, \
       "root file system to use instead of the host's program directories") \
+    X(IMAGE,      "image",      STRING,   "python:3.11-slim", 0, 0, "NAME", FILES, \
+      "image of a container: with docker a name or digest that the engine has, with container one of 'coto image'") \
     X(WRITABLE,   "workspace-writable", ENUM, "all", 0, 0, "all|output", FILES, \
       "which part of the workspace the program may write to") \
     X(NOEXEC,     "noexec",     BOOL,     "false", 0, 0, "", FILES, \
       "no program may be started from a writable place") \
-    X(ISOLATION,  "isolation",  ENUM,     "process", 0, 0, "process|subprocess|container|vm", WALLS, \
-      "process: namespaces and every kernel wall; subprocess: no isolation at all") \
+    X(ISOLATION,  "isolation",  ENUM,     "process", 0, 0, "process|subprocess|container|docker|vm", WALLS, \
+      "process: namespaces and every kernel wall; container: an OCI runtime; docker: the Docker engine; subprocess: no isolation at all") \
+    X(RUNTIME,    "runtime",    STRING,   "",     0, 0, "NAME", WALLS, \
+      "container runtime: runc, crun, runsc, kata-runtime; with docker a name that the engine knows, and its default if left out") \
     X(REQUIRE,    "require",    LIST,     "",     0, 0, "WALL,...", WALLS, \
       "refuse to run unless these walls and limits are enforced ('all': every one)") \
     X(ALLOW_MISSING, "allow-missing", LIST, "",   0, 0, "WALL,...", WALLS, \
@@ -183,7 +187,13 @@ const char *coto_opt_choice_name(enum coto_opt opt, int64_t value);
 /* Indices of the enum words above, for code that decides on them. */
 enum { COTO_OUTPUT_CUT, COTO_OUTPUT_KILL };
 enum { COTO_WRITABLE_ALL, COTO_WRITABLE_OUTPUT };
-enum { COTO_ISOLATION_PROCESS, COTO_ISOLATION_SUBPROCESS, COTO_ISOLATION_CONTAINER, COTO_ISOLATION_VM };
+enum {
+    COTO_ISOLATION_PROCESS,
+    COTO_ISOLATION_SUBPROCESS,
+    COTO_ISOLATION_CONTAINER,
+    COTO_ISOLATION_DOCKER,
+    COTO_ISOLATION_VM
+};
 enum { COTO_SECCOMP_STRICT, COTO_SECCOMP_DEFAULT, COTO_SECCOMP_DEBUG };
 enum { COTO_NETWORK_NONE, COTO_NETWORK_ALLOW };
 enum { COTO_IDMAP_AUTO, COTO_IDMAP_SINGLE, COTO_IDMAP_SUBUID };

@@ -236,9 +236,9 @@ static void environment_names_the_profile(void **state)
     assert_parses("--profile ia-libre x");
     assert_int_equal(coto_policy_num(&policy, COTO_OPT_PIDS), 64);
     assert_string_equal(coto_policy_str(&policy, COTO_OPT_PROFILE), "ia-libre");
-    char *docker[] = {"SANDBOX_TYPE=docker", NULL};
-    use_env = docker;
-    assert_refused("x", COTO_ERR_UNAVAILABLE, "SANDBOX_TYPE=docker");
+    char *e2b[] = {"SANDBOX_TYPE=e2b", NULL};
+    use_env = e2b;
+    assert_refused("x", COTO_ERR_UNAVAILABLE, "SANDBOX_TYPE=e2b");
     assert_parses("--isolation process x"); /* a flag has the last word */
 }
 

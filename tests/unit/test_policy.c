@@ -487,9 +487,8 @@ static void environment_refusals(void **state)
     assert_env_refused("DOCKER_NETWORK_ENABLED=no", COTO_ERR_POLICY);
     assert_env_refused("DOCKER_CPU_LIMIT=half", COTO_ERR_POLICY);
     assert_env_refused("DOCKER_MEMORY_LIMIT=1k", COTO_ERR_POLICY);
-    assert_env_refused("SANDBOX_TYPE=docker", COTO_ERR_UNAVAILABLE);
-    assert_string_equal(err.text, "SANDBOX_TYPE=docker: not available at this level yet");
     assert_env_refused("SANDBOX_TYPE=e2b", COTO_ERR_UNAVAILABLE);
+    assert_string_equal(err.text, "SANDBOX_TYPE=e2b: not available at this level yet");
 }
 
 static void environment_of_the_agent_document(void **state)
@@ -514,6 +513,31 @@ static void environment_of_the_agent_document(void **state)
     assert_int_equal(apply_env("COTO_ISOLATION=process", "SANDBOX_TYPE=docker", NULL), 0);
 }
 
+static int docker_env(const char *a, const char *b, const char *c)
+{
+    char *envp[] = {(char *)(uintptr_t)a, (char *)(uintptr_t)b, (char *)(uintptr_t)c, NULL};
+
+    return coto_policy_apply_env(&policy, envp, &err) ||
+           coto_policy_apply_docker_env(&policy, envp, &err);
+}
+
+static void environment_of_the_docker_level(void **state)
+{
+    (void)state;
+    assert_int_equal(docker_env("SANDBOX_TYPE=docker", "DOCKER_IMAGE=debian:12",
+                                "DOCKER_CPU_LIMIT=0.25"), 0);
+    assert_text(COTO_OPT_ISOLATION, "docker");
+    assert_text(COTO_OPT_IMAGE, "debian:12");
+    assert_text(COTO_OPT_CPUS, "0.25");
+    assert_string_equal(policy.v[COTO_OPT_IMAGE].origin, "DOCKER_IMAGE");
+    assert_int_equal(docker_env("COTO_ISOLATION=docker", "DOCKER_MEMORY_LIMIT=128m",
+                                "COTO_MEMORY=64m"), 0);
+    assert_text(COTO_OPT_MEMORY, "64m");
+    assert_int_not_equal(docker_env("SANDBOX_TYPE=docker", "DOCKER_NETWORK_ENABLED=true", NULL), 0);
+    assert_int_equal(err.kind, COTO_ERR_UNAVAILABLE);
+    assert_int_equal(docker_env("SANDBOX_TYPE=docker", "DOCKER_NETWORK_ENABLED=false", NULL), 0);
+}
+
 /* ---- checks ---- */
 
 static void later_levels_are_refused(void **state)
@@ -524,7 +548,6 @@ static void later_levels_are_refused(void **state)
     } rows[] = {
         {COTO_OPT_NETWORK, "allow-list"},
         {COTO_OPT_NETWORK_ALLOW, "example.org:443"},
-        {COTO_OPT_ISOLATION, "container"},
         {COTO_OPT_ISOLATION, "vm"},
     };
     (void)state;
@@ -577,6 +600,66 @@ static void contradictions(void **state)
     assert_int_equal(coto_policy_check(&policy, &err), 0);
 }
 
+/* What a level does not have is refused when somebody asked for it, and only then: a
+ * profile may name the image of another level. */
+static void levels_and_their_options(void **state)
+{
+    static const struct {
+        const char *level;
+        enum coto_opt opt;
+        const char *value;
+        const char *why; /* NULL: accepted */
+    } rows[] = {
+        {"process", COTO_OPT_RUNTIME, "runsc", "has no container runtime"},
+        {"process", COTO_OPT_IMAGE, "debian:12", "has no images"},
+        {"subprocess", COTO_OPT_IMAGE, "debian:12", "has no images"},
+        {"process", COTO_OPT_ROOTFS, "/srv/root", NULL},
+        {"docker", COTO_OPT_RUNTIME, "runsc", NULL},
+        {"docker", COTO_OPT_IMAGE, "a/b:1@sha256:00", NULL},
+        {"docker", COTO_OPT_ROOTFS, "/srv/root", "from an image"},
+        {"docker", COTO_OPT_MOUNT, "/srv:/srv", "mounts nothing of the host"},
+        {"docker", COTO_OPT_IDMAP, "single", "as the engine is set up"},
+        {"container", COTO_OPT_RUNTIME, "kata-runtime", NULL},
+        {"container", COTO_OPT_ROOTFS, "/srv/root", NULL},
+        {"container", COTO_OPT_MOUNT, "/srv:/srv", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        coto_policy_fini(&policy);
+        assert_int_equal(coto_policy_init(&policy, &err), 0);
+        assert_int_equal(coto_policy_apply_profile(&policy, "ia-libre", &err), 0);
+        assert_accepted(COTO_OPT_ISOLATION, rows[i].level);
+        assert_accepted(rows[i].opt, rows[i].value);
+        assert_int_equal(coto_policy_check(&policy, &err), rows[i].why ? -1 : 0);
+        if (!rows[i].why)
+            continue;
+        assert_int_equal(err.kind, COTO_ERR_UNAVAILABLE);
+        assert_contains(err.text, rows[i].why);
+        assert_true(err.remedy[0]);
+    }
+}
+
+static void images_and_runtimes(void **state)
+{
+    (void)state;
+    assert_accepted(COTO_OPT_IMAGE, "registry.example:5000/a/b-c:1.2_3");
+    assert_refused(COTO_OPT_IMAGE, "");
+    assert_refused(COTO_OPT_IMAGE, "/etc");
+    assert_refused(COTO_OPT_IMAGE, "../x");
+    assert_refused(COTO_OPT_IMAGE, "a/../b");
+    assert_refused(COTO_OPT_IMAGE, "docker://a");
+    assert_refused(COTO_OPT_IMAGE, "a b");
+    assert_refused(COTO_OPT_IMAGE, "a;b");
+    assert_refused(COTO_OPT_IMAGE, "a/");
+    assert_accepted(COTO_OPT_RUNTIME, "io.containerd.kata.v2");
+    assert_refused(COTO_OPT_RUNTIME, "/usr/bin/runsc");
+    assert_refused(COTO_OPT_RUNTIME, "-x");
+    assert_accepted(COTO_OPT_ISOLATION, "container");
+    assert_accepted(COTO_OPT_IMAGE, "a");
+    assert_accepted(COTO_OPT_ROOTFS, "/srv");
+    assert_contradiction("one root");
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -588,6 +671,7 @@ int main(void)
         T(nearest_names), T(profiles_keep_their_promises), T(profiles_are_whole),
         T(a_policy_has_one_profile), T(environment), T(environment_refusals),
         T(environment_of_the_agent_document), T(later_levels_are_refused), T(contradictions),
+        T(levels_and_their_options), T(images_and_runtimes), T(environment_of_the_docker_level),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
