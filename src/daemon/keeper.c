@@ -46,7 +46,7 @@
 #define CRASH_WINDOW_US 60000000
 #define RETRY_MAX_US 2000000
 #define SWEEP_EVERY_US 50000
-#define SWEEP_US 3000000 /* how long the dead may take to be gone */
+#define SWEEP_US 10000000 /* how long the dead may take to be gone */
 #define LOOK_US 2000000  /* how often key files are looked at */
 
 struct keeper {
@@ -253,7 +253,8 @@ static void sweep(struct keeper *k, int64_t now)
     bool done = true;
 
     for (int i = 0; i < COTO_PLACE_LAUNCHERS; i++)
-        done &= coto_sweep(k->place.launchers[i]); /* not of one that lives */
+        if (!k->launcher || k->place.launchers[i] != k->launcher)
+            done &= coto_sweep(k->place.launchers[i]);
     k->sweep_us = done || now >= k->sweep_until_us ? 0 : now + SWEEP_EVERY_US;
 }
 
@@ -488,7 +489,8 @@ static int live(struct keeper *k)
     return k->status;
 }
 
-/* All are gone, but a launcher that had to be killed may have left sandboxes. */
+/* All are gone, but a launcher that had to be killed may have left sandboxes; so may that of
+ * a killed life before this one, whose processes are nobody's children here. */
 static void end_orphans(struct keeper *k)
 {
     while (k->sweep_us) {
@@ -496,11 +498,8 @@ static void end_orphans(struct keeper *k)
         while (waitpid(-1, NULL, WNOHANG) > 0)
             ;
         sweep(k, coto_clock_us());
-        if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD) {
-            sweep(k, k->sweep_until_us);
-            return;
-        }
-        poll(NULL, 0, SWEEP_EVERY_US / 1000);
+        if (k->sweep_us)
+            poll(NULL, 0, SWEEP_EVERY_US / 1000);
     }
 }
 

@@ -1,5 +1,6 @@
 #include "daemon/sweep.h"
 
+#include "base/fd.h"
 #include "kernel/cgroup.h"
 
 #include <dirent.h>
@@ -20,10 +21,28 @@ static bool sweep_dir(const char *path, const char *prefix)
         return true;
     while ((entry = readdir(dir)))
         if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
-            unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR) && errno != ENOENT)
+            unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR) && errno == EBUSY)
             all = false;
     closedir(dir);
     return all;
+}
+
+enum being { GONE, LAUNCHER, SOMEBODY };
+
+/* Who has this pid now. A zombie is gone: nothing tells when its parent will look. */
+static enum being who_is(pid_t pid)
+{
+    char path[32], text[256];
+
+    if (kill(pid, 0) && errno == ESRCH)
+        return GONE;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    if (coto_file_read_at(AT_FDCWD, path, text, sizeof text) < 0)
+        return SOMEBODY;
+    const char *name = strchr(text, '('), *state = strrchr(text, ')');
+    if (!name || !state || strlen(state) < 3 || strncmp(name, "(coto-launch)", 13) != 0)
+        return SOMEBODY;
+    return state[2] == 'Z' || state[2] == 'X' ? GONE : LAUNCHER;
 }
 
 bool coto_sweep(pid_t launcher)
@@ -32,8 +51,11 @@ bool coto_sweep(pid_t launcher)
     char prefix[32];
     bool all = true;
 
-    if (launcher <= 1 || kill(launcher, 0) == 0 || errno != ESRCH)
+    if (launcher <= 1)
         return true;
+    enum being being = who_is(launcher);
+    if (being != GONE)
+        return being != LAUNCHER;
     snprintf(prefix, sizeof prefix, "coto-%d-", (int)launcher);
     coto_cgroup_find(&host);
     for (int i = 0; host.version && i < COTO_CG_COUNT; i++)
