@@ -2,7 +2,7 @@
  *
  * Theory of operation. It is started with an empty environment and the byte
  * stream to the host (--in, --out), optionally a handle on the workspace (--work:
- * writable also where the program's own view is read-only), and the program's
+ * writable also where the program's own view is read-only; --dir: its path), and the program's
  * stdin, stdout, stderr as its own where these are pipes. With --setup it first
  * builds a native sandbox around itself (setup.h). It makes itself undumpable, says
  * READY and then only answers frames (wire/frame.h) and reaps.

@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -382,6 +383,16 @@ static int number_after(const char *arg, const char *name)
     return strncmp(arg, name, n) == 0 ? atoi(arg + n) : -1;
 }
 
+/* The workspace of a level that mounts it empty: a container's. */
+static int open_dir(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+    if (fd >= 0)
+        mkdirat(fd, "output", 0755); /* a file put there tells why it failed */
+    return fd;
+}
+
 /* Returns whether a sandbox is to be built first. */
 static bool parse_args(struct init *init, int argc, char **argv)
 {
@@ -397,6 +408,8 @@ static bool parse_args(struct init *init, int argc, char **argv)
             init->parked_fd = v;
         else if ((v = number_after(argv[i], "--work=")) >= 0)
             init->work_fd = v;
+        else if (strncmp(argv[i], "--dir=", 6) == 0)
+            init->work_fd = open_dir(argv[i] + 6);
         else
             setup = setup || strcmp(argv[i], "--setup") == 0;
     }
