@@ -54,3 +54,17 @@ struct coto_seccomp_rule coto_seccomp_rule(int tier, int number);
  * of the tests. Returns the answer; *ret_error for ERRNO. */
 enum coto_seccomp_answer coto_seccomp_decide(int tier, uint32_t arch, int number,
                                              const uint64_t args[6], int *ret_error);
+
+/* The rule on a call's arguments for the compilers of container runtimes: it is allowed when all
+ * comparisons of one row hold, (argument & mask) == value. Says every row to emit. Returns
+ * false where the rows allow more than the table does; they never allow less. */
+struct coto_seccomp_compare {
+    unsigned arg;
+    uint64_t mask, value;
+};
+struct coto_seccomp_row {
+    int count;
+    struct coto_seccomp_compare compare[3];
+};
+typedef void coto_seccomp_emit(void *arg, const struct coto_seccomp_row *row);
+bool coto_seccomp_rows(int tier, int number, coto_seccomp_emit *emit, void *arg);

@@ -1,0 +1,125 @@
+/* The rules on arguments as data: what seccomp.c compiles and seccomp_rows.c spells out for
+ * other compilers. Private to these two. */
+#pragma once
+
+#include "kernel/seccomp_table.h"
+
+#include <stdint.h>
+
+enum check_id {
+#define X(id, error, words) CHECK_##id,
+    COTO_SYSCALL_CHECKS(X)
+#undef X
+        CHECK_COUNT
+};
+
+/* Own copies of what is compared: C libraries differ in which they define. */
+enum {
+    NEW_FLAGS = 0x7e020000, /* CLONE_NEW*; NEWTIME lies in clone(2)'s signal bits: clone3 only */
+    REQ_TIOCSTI = 0x5412,
+    REQ_TIOCLINUX = 0x541c,
+    REQ_TIOCCONS = 0x541d,
+    REQ_TIOCSETD = 0x5423, /* loads line disciplines, a steady source of kernel bugs */
+    REQ_SETFLAGS = 0x40086602,
+    REQ_FSSETXATTR = 0x401c5820,
+    CMD_SETLEASE = 1024,
+    RES_CORE = 4,
+    CMD_NOTIFY = 1026,
+    OPT_SET_SECCOMP = 22,
+    OPT_SET_MM = 35,
+    OPT_SCHED_CORE = 62, /* a cookie of one's own idles the neighbour's hyperthread */
+    OPT_SET_PTRACER = 0x59616d61,
+    TYPE_FLAGS = 04000 | 02000000, /* SOCK_NONBLOCK, SOCK_CLOEXEC */
+    FAMILY_UNIX = 1,
+    FAMILY_INET = 2,
+    FAMILY_INET6 = 10, /* no netlink: a cgroup does not count what its sockets hold */
+    TYPE_STREAM = 1,
+    TYPE_DGRAM = 2,
+    TYPE_SEQPACKET = 5,
+    PROTO_TCP = 6,
+    PROTO_UDP = 17,
+    LEVEL_SOCKET = 1,
+    ADVICE_DONTNEED = 4,
+    MODE_TYPE = 0170000,
+    MODE_REGULAR = 0100000,
+    MODE_FIFO = 0010000,
+    MODE_SOCKET = 0140000,
+    RESET_ON_FORK = 0x40000000,
+    SEND_MORE = 0x8000,   /* MSG_MORE; like UDP_CORK it keeps datagrams no cgroup counts */
+    READ_NOWAIT = 8,      /* RWF_NOWAIT tells what others have read from a shared file */
+    WATCH_READS = 0x31,   /* IN_ACCESS, IN_OPEN, IN_CLOSE_NOWRITE: /usr is the host's own */
+    MAP_HUGE = 0x40000,   /* the host's reserve of huge pages is in no memory limit */
+    MEMFD_HUGE = 4,
+};
+
+/* SO_ATTACH_FILTER, SO_ATTACH_BPF, and both for a group of ports. */
+#define FILTER_OPTIONS 26, 50, 51, 52
+
+/* One argument, by its low word: (low & mask) is one of the values. In a rule
+ * that allows by value the high word must be zero besides. */
+struct term {
+    unsigned char arg;
+    unsigned char count;
+    uint32_t mask;
+    uint32_t values[6];
+};
+
+enum check_kind {
+    DENY_BITS,   /* fails when any bit of the mask is set */
+    DENY_VALUES, /* fails when the term matches, whatever the high word */
+    ALLOW,       /* holds when all terms of one clause match */
+};
+
+struct check {
+    enum check_kind kind;
+    struct term clauses[3][3]; /* ends at a term without values */
+};
+
+#define ANY_BIT 0xffffffffu
+#define VALUES(...)                                                                                \
+    sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), ANY_BIT, { __VA_ARGS__ }
+#define MASKED(mask, ...)                                                                          \
+    sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), mask, { __VA_ARGS__ }
+#define MODES MASKED(MODE_TYPE, 0, MODE_REGULAR, MODE_FIFO, MODE_SOCKET)
+#define TYPES(...) MASKED(~(uint32_t)TYPE_FLAGS, __VA_ARGS__)
+#define UNIX_CLAUSE                                                                                \
+    {                                                                                              \
+        {0, VALUES(FAMILY_UNIX)}, {1, TYPES(TYPE_STREAM, TYPE_DGRAM, TYPE_SEQPACKET)},             \
+        {2, VALUES(0)}                                                                             \
+    }
+
+static const struct check checks[CHECK_COUNT] = {
+    [CHECK_CLONE] = {DENY_BITS, {{{0, 0, NEW_FLAGS, {0}}}}},
+    [CHECK_IOCTL] = {DENY_VALUES,
+                     {{{1, VALUES(REQ_TIOCSTI, REQ_TIOCLINUX, REQ_TIOCCONS, REQ_TIOCSETD,
+                                  REQ_SETFLAGS, REQ_FSSETXATTR)}}}},
+    [CHECK_FCNTL] = {DENY_VALUES, {{{1, VALUES(CMD_SETLEASE, CMD_NOTIFY)}}}},
+    [CHECK_PRCTL] = {DENY_VALUES, {{{0, VALUES(OPT_SET_MM, OPT_SET_PTRACER, OPT_SCHED_CORE)}}}},
+    [CHECK_PRCTL_STRICT] = {DENY_VALUES,
+                            {{{0, VALUES(OPT_SET_SECCOMP, OPT_SET_MM, OPT_SET_PTRACER,
+                                         OPT_SCHED_CORE)}}}},
+    /* Without the query -1, which compile_check adds. */
+    [CHECK_PERSONALITY] = {ALLOW, {{{0, VALUES(0, 8, 0x20000, 0x20008, 0x40000)}}}},
+    [CHECK_MKNOD] = {ALLOW, {{{1, MODES}}}},
+    [CHECK_MKNODAT] = {ALLOW, {{{2, MODES}}}},
+    [CHECK_SCHED] = {ALLOW, {{{1, MASKED(~(uint32_t)RESET_ON_FORK, 0, 3, 5)}}}},
+    [CHECK_PRIORITY] = {ALLOW, {{{0, VALUES(0)}}}},
+    [CHECK_PERF] = {ALLOW, {{{1, VALUES(0)}}}},
+    [CHECK_NOT_INIT] = {DENY_VALUES, {{{0, VALUES(1)}}}},
+    [CHECK_RLIMIT] = {DENY_VALUES, {{{0, VALUES(RES_CORE)}}}},
+    [CHECK_PRLIMIT] = {DENY_VALUES, {{{0, VALUES(1)}}}}, /* the rest: compile_prlimit */
+    [CHECK_SOCKET] = {ALLOW,
+                      {UNIX_CLAUSE,
+                       {{0, VALUES(FAMILY_INET, FAMILY_INET6)},
+                        {1, TYPES(TYPE_STREAM, TYPE_DGRAM)},
+                        {2, VALUES(0, PROTO_TCP, PROTO_UDP)}}}},
+    [CHECK_SOCKETPAIR] = {ALLOW, {UNIX_CLAUSE}},
+    [CHECK_SOCKOPT] = {DENY_VALUES, {{{1, VALUES(PROTO_UDP)}}}}, /* the rest: compile_sockopt */
+    [CHECK_SENDTO] = {DENY_BITS, {{{3, 0, SEND_MORE, {0}}}}},
+    [CHECK_SENDMSG] = {DENY_BITS, {{{2, 0, SEND_MORE, {0}}}}},
+    [CHECK_NOWAIT] = {DENY_BITS, {{{5, 0, READ_NOWAIT, {0}}}}},
+    [CHECK_WATCH] = {DENY_BITS, {{{2, 0, WATCH_READS, {0}}}}},
+    [CHECK_MMAP] = {DENY_BITS, {{{3, 0, MAP_HUGE, {0}}}}},
+    [CHECK_FADVISE] = {DENY_VALUES, {{{3, VALUES(ADVICE_DONTNEED)}}}},
+    [CHECK_MEMFD] = {DENY_BITS, {{{1, 0, MEMFD_HUGE, {0}}}}},
+};
