@@ -155,7 +155,7 @@ static void compare_arguments(const json_t *profile, int tier, const struct coto
     json_t *entries = entries_of(profile, rule->name);
     int allowed = 0, denied = 0;
 
-    for (int i = 0; i < 600; i++) {
+    for (int i = 0; i < 3000; i++) {
         uint64_t args[6];
         int error = 0;
         for (int k = 0; k < 6; k++)
