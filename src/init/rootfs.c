@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/weak.h"
 #include "kernel/mount.h"
+#include "schema/rootfiles.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -123,15 +124,14 @@ static int clone_rootfs(struct init_root *root, struct coto_err *err)
 
 int init_root_clone_host(struct init_root *root, struct coto_err *err)
 {
-    static const char *const dirs[] = {"/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32"};
     const struct coto_setup *setup = root->setup;
 
     if (setup->rootfs.source || !coto_up("mount_namespace")) {
         if (clone_rootfs(root, err))
             return -1;
     } else {
-        for (size_t i = 0; i < sizeof dirs / sizeof dirs[0]; i++)
-            if (add_top(root, AT_FDCWD, dirs[i], err))
+        for (size_t i = 0; i < sizeof coto_root_dirs / sizeof coto_root_dirs[0]; i++)
+            if (add_top(root, AT_FDCWD, coto_root_dirs[i], err))
                 return -1;
     }
     for (unsigned i = 0; i < setup->mount_count && !setup->mounts_given; i++) {
@@ -454,71 +454,39 @@ static int show_etc(const struct init_root *root, const char *name, struct coto_
     return coto_mount_bind(host, inside, err);
 }
 
-/* Names of services and protocols: programs look them up before they find out that there
- * is no network, and localhost has ports too. */
-static const struct {
-    const char *path, *text;
-} constant_files[] = {
-    {"etc/resolv.conf", "# no network\n"},
-    {"etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files\n"
-                          "services: files\nprotocols: files\n"},
-    {"etc/services",
-     "echo 7/tcp\necho 7/udp\ndiscard 9/tcp\ndaytime 13/tcp\nftp-data 20/tcp\nftp 21/tcp\n"
-     "ssh 22/tcp\ntelnet 23/tcp\nsmtp 25/tcp mail\ntime 37/tcp\ndomain 53/tcp\ndomain 53/udp\n"
-     "tftp 69/udp\nfinger 79/tcp\nhttp 80/tcp www\nkerberos 88/tcp\npop3 110/tcp\nnntp 119/tcp\n"
-     "ntp 123/udp\nimap2 143/tcp imap\nsnmp 161/udp\nldap 389/tcp\nhttps 443/tcp\nhttps 443/udp\n"
-     "submission 587/tcp\nldaps 636/tcp\nimaps 993/tcp\npop3s 995/tcp\nmysql 3306/tcp\n"
-     "postgresql 5432/tcp\nredis 6379/tcp\nhttp-alt 8080/tcp\n"},
-    {"etc/protocols", "ip 0 IP\nicmp 1 ICMP\ntcp 6 TCP\nudp 17 UDP\nipv6 41 IPv6\n"
-                      "ipv6-icmp 58 IPv6-ICMP\n"},
-};
-
 static int fresh_etc(const struct init_root *root, struct coto_err *err)
 {
     const struct coto_setup *setup = root->setup;
     char text[1024];
 
-    snprintf(text, sizeof text,
-             "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n"
-             "%s:x:%u:%u:%s:%s:/bin/sh\n"
-             "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
-             setup->user_name, (unsigned)setup->uid, (unsigned)setup->gid, setup->user_name,
-             setup->workdir);
+    snprintf(text, sizeof text, COTO_ROOT_PASSWD, setup->user_name, (unsigned)setup->uid,
+             (unsigned)setup->gid, setup->user_name, setup->workdir);
     if (write_own_file(root, "etc/passwd", text, err))
         return -1;
-    snprintf(text, sizeof text, "root:x:0:\n%s:x:%u:\nnogroup:x:65534:\n", setup->user_name,
+    snprintf(text, sizeof text, COTO_ROOT_GROUP, setup->user_name,
              (unsigned)setup->gid);
     if (write_own_file(root, "etc/group", text, err))
         return -1;
-    snprintf(text, sizeof text, "127.0.0.1 localhost %s\n::1 localhost\n", setup->hostname);
+    snprintf(text, sizeof text, COTO_ROOT_HOSTS, setup->hostname);
     if (write_own_file(root, "etc/hosts", text, err))
         return -1;
-    snprintf(text, sizeof text, "%s\n", setup->hostname);
+    snprintf(text, sizeof text, COTO_ROOT_HOSTNAME, setup->hostname);
     if (write_own_file(root, "etc/hostname", text, err))
         return -1;
-    for (size_t i = 0; i < sizeof constant_files / sizeof constant_files[0]; i++)
-        if (write_own_file(root, constant_files[i].path, constant_files[i].text, err))
+    for (size_t i = 0; i < sizeof coto_root_files / sizeof coto_root_files[0]; i++)
+        if (write_own_file(root, coto_root_files[i].path, coto_root_files[i].text, err))
             return -1;
     return 0;
 }
 
 int init_root_etc(struct init_root *root, struct coto_err *err)
 {
-    /* What programs need to start: the loader's cache, Debian's alternatives,
-     * and language run-times and libraries that keep a part of themselves here. HTTP
-     * clients want certificates before they find out that there is no network. */
-    static const char *const shown[] = {
-        "ld.so.cache", "alternatives",    "ssl/openssl.cnf", "localtime",       "php",
-        "fonts",       "java-17-openjdk", "java-11-openjdk", "java-21-openjdk", "os-release",
-        "ssl/certs",   "matplotlibrc",    "mime.types",
-    };
-
     if (root->setup->rootfs.source || !coto_up("mount_namespace"))
         return 0; /* it brings its own */
     if (make_own_dir(root, "etc", err) || make_own_dir(root, "etc/ssl", err) || fresh_etc(root, err))
         return -1;
-    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
-        if (show_etc(root, shown[i], err))
+    for (size_t i = 0; i < sizeof coto_root_etc / sizeof coto_root_etc[0]; i++)
+        if (show_etc(root, coto_root_etc[i], err))
             return -1;
     return 0;
 }
