@@ -37,7 +37,8 @@ static void run_python(const char *script, const char *library, int fd)
     /* What a sandbox of the default policy has, so that a copy has little to change. */
     static char *const envp[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                                  "HOME=/workspace", "USER=sandbox", "LOGNAME=sandbox",
-                                 "SHELL=/bin/sh",   "LANG=C.UTF-8", "TMPDIR=/tmp", NULL};
+                                 "SHELL=/bin/sh",   "LANG=C.UTF-8", "TMPDIR=/tmp",
+                                 "COTO_OUTPUT=/workspace/output", NULL};
     char number[16];
     char *argv[] = {PYTHON, (char *)script, (char *)library, number, (char *)modules, NULL};
     int in[2];

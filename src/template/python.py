@@ -2,9 +2,13 @@
 """A Python interpreter that is forked into sandboxes (see template.c).
 
 python.py LIBRARY CONTROL_FD MODULE,MODULE,...: imports the modules, then waits. What
-returns from serve() is a copy of this process inside a sandbox; go() brings it behind the
-walls, and it runs the program it was given as `python3 FILE` or `python3 -c CODE` would.
+returns from serve() is a copy of this process inside a sandbox, behind its walls, and it runs
+the program it was given as `python3 FILE` or `python3 -c CODE` would.
+
+Every object a copy looks at has a reference count in it, and the page that is in is then
+copied: what runs in each copy is short for that reason.
 """
+import _thread
 import atexit
 import ctypes
 import gc
@@ -13,21 +17,66 @@ import sys
 import threading
 
 
-def import_all(names):
-    for name in names:
-        try:
-            __import__(name)
-        except Exception:  # a library that is not there is not there in the sandbox either
-            pass
+NEW_ENVIRONMENT = 1  # what coto_template_serve and _go return
+IS_CONTEXT = 2
+AREA_IS_SMALL = 4
+
+
+class Care:
+    """What modules ask to be called for while they are imported. What these three do after a
+    fork a copy does by itself: nobody holds a lock, there is one thread, and random
+    numbers are seeded anew. What logging does at exit it need not do before it was used."""
+    AT_FORK = {'random', 'threading', 'logging'}
+    AT_EXIT = {'logging'}
+
+    def __init__(self):
+        self.is_simple = True  # a fork is nobody's business
+        self.exits = 0  # functions that have nothing to do until their module is used; -1: unknown
+        self.at_fork = os.register_at_fork
+        self.at_exit = atexit.register
+
+    def take_fork(self, **hooks):
+        self.is_simple = self.is_simple and all(
+            getattr(hook, '__module__', None) in self.AT_FORK for hook in hooks.values())
+        self.at_fork(**hooks)  # for forks of the program's own
+
+    def take_exit(self, function, *args, **kwargs):
+        known = self.exits >= 0 and getattr(function, '__module__', None) in self.AT_EXIT
+        self.exits = self.exits + 1 if known else -1
+        return self.at_exit(function, *args, **kwargs)
+
+    def imports(self, names):
+        os.register_at_fork, atexit.register = self.take_fork, self.take_exit
+        for name in names:
+            try:
+                __import__(name)
+            except Exception:  # a library that is not there is not there in the sandbox either
+                pass
+        os.register_at_fork, atexit.register = self.at_fork, self.at_exit
+        self.is_simple = self.is_simple and len(os.listdir('/proc/self/task')) == 1
+        logging = sys.modules.get('logging')
+        self.handlers = getattr(logging, '_handlerList', [])
+        self.handler_count = len(self.handlers)
+
+    def has_exits(self):
+        """Whether a program, or what it used, is to be called at its end."""
+        return self.exits != atexit._ncallbacks() or len(self.handlers) != self.handler_count
 
 
 def warm_up():
-    """What the first program would otherwise pay for."""
-    exec(compile('x = [i for i in range(3)]\nprint(x, f"{x!r:>5}", end="")', '<warm>', 'exec'), {})
-    sys.stdout.flush()
+    """What the first program would otherwise pay for; often enough for the interpreter to be
+    done with adapting its code to it."""
+    for _ in range(40):
+        source, name = load(['python3', os.devnull])
+        run(source + b'x = [i for i in range(3)]\nprint(2 + 2, f"{x!r:>5}", end="")', name, new_main(name))
+        flush(0)
+        area_texts(bytearray(b'python3\0/dev/null\0'), 18)
     take_environment([f'{name}={value}' for name, value in os.environ.items()])
-    open(__file__).close()
     sys.modules.get('random') and sys.modules['random'].random()
+
+
+def area_texts(area, used):
+    return os.fsdecode(bytes(area[:used])).split('\0')[:-1]
 
 
 def texts(library, what):
@@ -36,7 +85,7 @@ def texts(library, what):
 
 
 def take_environment(items):
-    """Most of it is what the template has already; each change costs."""
+    """Most of it is there already; each change costs."""
     wanted = dict(item.split('=', 1) for item in items)
     for name in [name for name in os.environ if name not in wanted]:
         del os.environ[name]
@@ -47,8 +96,13 @@ def take_environment(items):
         sys.modules['time'].tzset()
 
 
-def reseed():
-    """random does so by itself after a fork."""
+def after_fork(is_simple):
+    """What the copy has of its own."""
+    if is_simple:
+        threading.main_thread()._set_native_id()
+        random = sys.modules.get('random')
+        if random:
+            random._random.Random.seed(random._inst)  # what its own hook comes to
     numpy = sys.modules.get('numpy')
     if numpy and 'numpy.random' in sys.modules:
         numpy.random.seed()
@@ -61,9 +115,15 @@ def load(argv):
         sys.path[0] = ''
         return argv[2], '<string>'
     sys.argv = argv[1:]
-    sys.path[0] = os.path.dirname(os.path.abspath(argv[1]))
-    with open(argv[1], 'rb') as file:
-        return file.read(), argv[1]
+    full = argv[1] if argv[1].startswith('/') else os.path.abspath(argv[1])
+    sys.path[0] = full.rpartition('/')[0] or '/'
+    fd = os.open(argv[1], os.O_RDONLY | os.O_CLOEXEC)
+    source = piece = os.read(fd, 65536)
+    while piece:
+        piece = os.read(fd, 1 << 20)
+        source += piece
+    os.close(fd)
+    return source, argv[1]
 
 
 def new_main(name):
@@ -100,11 +160,13 @@ def run(source, name, main):
     return 0
 
 
-def finish(code, main):
+def finish(code, main, care):
     """Everything an ordinary exit does, except taking the interpreter itself apart."""
     try:
-        threading._shutdown()
-        atexit._run_exitfuncs()
+        if _thread._count() or getattr(threading, '_threading_atexits', True):
+            threading._shutdown()
+        if care.has_exits():
+            atexit._run_exitfuncs()
     except BaseException as error:
         sys.excepthook(type(error), error, error.__traceback__)
         code = code or 1
@@ -115,18 +177,20 @@ def finish(code, main):
 def flush(code):
     for stream in (sys.stdout, sys.stderr):
         try:
-            stream.flush()
+            if stream is not None and not stream.closed:
+                stream.flush()
         except Exception:
             code = code or 120
     return code
 
 
-def run_programs(library):
+def run_programs(library, flags, area, care):
     """One program; in a context one after the other, in the same __main__."""
     inside = None
-    while library.coto_template_go() == 0:
-        take_environment(texts(library, 1))
-        argv = texts(library, 0)
+    while flags >= 0:
+        if flags & NEW_ENVIRONMENT:
+            take_environment(texts(library, 1))
+        argv = texts(library, 0) if flags & AREA_IS_SMALL else area_texts(area, library.used.value)
         try:
             source, name = load(argv)
         except OSError as error:
@@ -135,22 +199,29 @@ def run_programs(library):
             os._exit(2)
         inside = inside or new_main(name)
         code = run(source, name, inside)
-        if library.coto_template_done(flush(code)):
-            finish(code, inside)
+        if not flags & IS_CONTEXT or library.coto_template_done(flush(code)):
+            finish(code, inside, care)
+        flags = library.coto_template_go()
 
 
 def main():
-    library = ctypes.PyDLL(sys.argv[1])
+    path, control, names = sys.argv[1:]
+    library = ctypes.PyDLL(path)
     library.coto_template_text.restype = ctypes.c_char_p
-    control = int(sys.argv[2])
-    import_all(sys.argv[3].split(','))
+    library.used = ctypes.c_size_t()
+    area = bytearray(4096)
+    room = (ctypes.c_char * len(area)).from_buffer(area)
+    care = Care()
+    care.imports(names.split(','))
     warm_up()
     gc.collect()
     gc.freeze()
-    if library.coto_template_serve(control):
+    flags = library.coto_template_serve(int(control), care.is_simple, room, ctypes.c_size_t(len(area)),
+                                        ctypes.byref(library.used))
+    if flags < 0:
         os._exit(0)
-    reseed()
-    run_programs(library)
+    after_fork(care.is_simple)
+    run_programs(library, flags, area, care)
     os._exit(70)
 
 

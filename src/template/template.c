@@ -48,7 +48,7 @@
      CLONE_NEWCGROUP)
 
 /* Called from the interpreter. */
-int coto_template_serve(int control_fd);
+int coto_template_serve(int control_fd, int is_simple, char *area, size_t room, size_t *ret_used);
 int coto_template_go(void);
 int coto_template_done(int status);
 int coto_template_count(int what);
@@ -65,6 +65,15 @@ static struct {
     _Alignas(16) char stack_a[32 * 1024];
     _Alignas(16) char stack_b[32 * 1024];
 } t;
+
+/* What a program is handed to the interpreter with. */
+enum { NEW_ENVIRONMENT = 1, IS_CONTEXT = 2, AREA_IS_SMALL = 4 };
+
+static struct {
+    char *data; /* its arguments, each with its NUL */
+    size_t room;
+    size_t *ret_used;
+} area;
 
 static struct init_spec spec;
 static int channel = -1; /* to init, while there may be another program */
@@ -136,6 +145,8 @@ static int fork_inside(void)
     return 0;
 }
 
+static int become_parked(void);
+
 /* ---- the template ---- */
 
 /* The interpreter's own care before and after a fork, where it has any. */
@@ -189,10 +200,17 @@ static void answer(int fd)
         _exit(0);
 }
 
-/* Returns 0 in each copy; in the template only when the launcher is gone, with -1. */
-int coto_template_serve(int control_fd)
+/* Returns in each copy, as coto_template_go does; in the template only when the launcher is
+ * gone, with -1. is_simple: one thread and nothing that has to be told of a
+ * fork. Then neither side runs a line of the interpreter's, which would only make both write
+ * to, and so copy, pages they have in common. */
+int coto_template_serve(int control_fd, int is_simple, char *data, size_t room, size_t *ret_used)
 {
     char what = COTO_TEMPLATE_READY;
+
+    area.data = data;
+    area.room = room;
+    area.ret_used = ret_used;
 
     prctl(PR_SET_DUMPABLE, 0);
     if (prctl(PR_GET_TID_ADDRESS, &t.tid, 0, 0, 0))
@@ -203,10 +221,15 @@ int coto_template_serve(int control_fd)
         t.born = t.ask.what == COTO_TEMPLATE_FORK_BORN;
         t.error = t.fd_count < 2 || (t.ask.what != COTO_TEMPLATE_FORK && !t.born) ? EINVAL : 0;
         if (!t.error) {
-            call("PyOS_BeforeFork");
-            if (fork_inside())
-                return 0;
-            call("PyOS_AfterFork_Parent");
+            if (!is_simple)
+                call("PyOS_BeforeFork");
+            if (fork_inside()) {
+                if (!is_simple)
+                    call("PyOS_AfterFork_Child");
+                return become_parked() ? -1 : coto_template_go();
+            }
+            if (!is_simple)
+                call("PyOS_AfterFork_Parent");
         }
         close_received();
         answer(control_fd);
@@ -235,14 +258,11 @@ static int say_hello(void)
 
 static int wait_for_program(struct coto_buf *buf, int stdio[3])
 {
-    char *to = coto_buf_reserve(buf, COTO_FRAME_MAX + COTO_FRAME_HEADER + 1);
-    if (!to)
-        return -1;
     union {
         struct cmsghdr head;
         char space[CMSG_SPACE(3 * sizeof(int))];
     } control;
-    struct iovec iov = {to, COTO_FRAME_MAX + COTO_FRAME_HEADER};
+    struct iovec iov = {buf->data, COTO_FRAME_MAX + COTO_FRAME_HEADER};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
                          .msg_controllen = sizeof control.space};
     ssize_t n;
@@ -283,7 +303,6 @@ static int use_stdio(const int stdio[3], struct coto_err *err)
 
 static int become_parked(void)
 {
-    call("PyOS_AfterFork_Child");
     channel = t.fds[1];
     t.fds[1] = -1;
     close_received();
@@ -319,20 +338,50 @@ static void close_others(void)
     channel = -1;
 }
 
-/* Comes back in the copy, behind all walls, when there is code to run; -1: never. */
+/* Whether it is another than the interpreter has, in which case each change of it costs. */
+static bool is_new_environment(void)
+{
+    size_t count = 0;
+
+    for (char **have = environ; *have; have++, count++) {
+        bool found = false;
+        for (size_t i = 0; i < spec.env.count && !found; i++)
+            found = strcmp(*have, spec.env.items[i]) == 0;
+        if (!found)
+            return true;
+    }
+    return count != spec.env.count;
+}
+
+static int hand_over(void)
+{
+    int flags = (spec.context ? IS_CONTEXT : 0) | (is_new_environment() ? NEW_ENVIRONMENT : 0);
+
+    *area.ret_used = 0;
+    for (size_t i = 0; i < spec.argv.count; i++) {
+        size_t len = strlen(spec.argv.items[i]) + 1;
+        if (len > area.room - *area.ret_used)
+            return flags | AREA_IS_SMALL;
+        memcpy(area.data + *area.ret_used, spec.argv.items[i], len);
+        *area.ret_used += len;
+    }
+    return flags;
+}
+
+/* Comes back in the copy, behind all walls, when there is code to run, with what it is handed
+ * over with; -1: never. */
 int coto_template_go(void)
 {
-    static bool parked;
-    coto_auto_buf buf = {0};
+    static char space[COTO_FRAME_MAX + COTO_FRAME_HEADER + 1];
+    struct coto_buf buf = {.data = space, .cap = sizeof space};
     coto_auto_buf out = {0};
     const struct init_report *report;
     struct coto_err err = {0};
     unsigned proc = 0;
     int stdio[3];
 
-    if ((!parked && become_parked()) || wait_for_program(&buf, stdio))
+    if (wait_for_program(&buf, stdio))
         return -1;
-    parked = true;
     init_spec_fini(&spec);
     spec = (struct init_spec){0};
     int failed = take_program(&buf, &proc, &err) || use_stdio(stdio, &err) || raise_walls(&report, &err);
@@ -343,7 +392,7 @@ int coto_template_go(void)
     if (out.failed || send(channel, out.data, out.len, MSG_NOSIGNAL) < 0 || failed)
         return -1;
     close_others();
-    return 0;
+    return hand_over();
 }
 
 /* A context's program has ended with this status. 0: there may be another; -1: there is none. */
