@@ -194,6 +194,9 @@ static int spawn(struct native *n, int cgroup_fd, const struct coto_ns_child *ch
                  struct coto_err *err)
 {
     uint64_t flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
+    /* It was put on our processor: it starts sooner when we wait until it has executed init. One
+     * that has others to serve does not wait. */
+    flags |= native_serves ? 0 : CLONE_VFORK;
     flags &= coto_up("pid_namespace") ? ~0ull : ~(uint64_t)CLONE_NEWPID;
     flags &= coto_up("ipc_namespace") ? ~0ull : ~(uint64_t)CLONE_NEWIPC;
     flags &= coto_up("uts_namespace") ? ~0ull : ~(uint64_t)CLONE_NEWUTS;
