@@ -517,12 +517,19 @@ int coto_cgroup_make(const struct coto_cgroup_host *host, const char *name,
         coto_cgroup_remove(ret_group);
         return -1;
     }
-    if (host->version == 2)
-        set_limits_v2(ret_group, limits, ret_applied);
-    else
-        set_limits_v1(ret_group, limits, ret_applied);
-    set_iops(ret_group, limits, ret_applied);
+    coto_cgroup_limit(ret_group, limits, ret_applied);
     return 0;
+}
+
+void coto_cgroup_limit(const struct coto_cgroup *group, const struct coto_cgroup_limits *limits,
+                       struct coto_cgroup_applied *ret_applied)
+{
+    *ret_applied = (struct coto_cgroup_applied){-1, -1, -1, -1, -1, "", "", "", "", "", ""};
+    if (group->version == 2)
+        set_limits_v2(group, limits, ret_applied);
+    else
+        set_limits_v1(group, limits, ret_applied);
+    set_iops(group, limits, ret_applied);
 }
 
 int coto_cgroup_open_join(const struct coto_cgroup *group, int ret_fds[COTO_CG_COUNT])

@@ -68,6 +68,9 @@ void coto_cgroup_find(struct coto_cgroup_host *ret_host);
 int coto_cgroup_make(const struct coto_cgroup_host *host, const char *name,
                      const struct coto_cgroup_limits *limits, struct coto_cgroup *ret_group,
                      struct coto_cgroup_applied *ret_applied, struct coto_err *err);
+/* Sets the limits of a group that exists, again. */
+void coto_cgroup_limit(const struct coto_cgroup *group, const struct coto_cgroup_limits *limits,
+                       struct coto_cgroup_applied *ret_applied);
 /* v1: descriptors of the group's `tasks` files, at most COTO_CG_COUNT; the thread
  * that shall join writes "0" to each. It must be the joining thread itself: moving another process takes a lock that waits for an RCU grace
  * period (5 to 15 ms measured), joining alone does not (10 us). Count, or -1 with

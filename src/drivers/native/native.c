@@ -22,6 +22,7 @@
  * mounts; the guard removes the cgroup.
  */
 #include "drivers/native/native.h"
+#include "drivers/cgroup_walls.h"
 
 #include "base/fd.h"
 #include "base/weak.h"
@@ -217,7 +218,7 @@ static void say_uid(struct native *n)
 
     snprintf(value, sizeof value, "%u inside, %u on the host", (unsigned)n->plan->uid,
              (unsigned)n->map.host_uid);
-    native_say(wall, n->map.host_uid != 0, "user namespace map", value);
+    coto_wall_say(wall, n->map.host_uid != 0, "user namespace map", value);
     if (!wall->up)
         snprintf(wall->note, sizeof wall->note,
                  "coto itself runs as uid 0 of a namespace that maps one id only");
@@ -246,7 +247,7 @@ static int native_inspect(struct coto_sandbox *sandbox, const struct coto_frame 
         uint64_t inode = coto_field_value(&field);
         char value[48];
         snprintf(value, sizeof value, "%s:[%" PRIu64 "]", coto_ns_name[found], inode);
-        native_say(&n->base.walls[ns_wall[found]], inode && inode != n->own_ns.inode[found],
+        coto_wall_say(&n->base.walls[ns_wall[found]], inode && inode != n->own_ns.inode[found],
                    "namespace", value);
         found++;
     }
@@ -274,18 +275,10 @@ static int native_inspect(struct coto_sandbox *sandbox, const struct coto_frame 
 static int native_usage(struct coto_sandbox *sandbox, struct coto_usage *ret_usage)
 {
     struct native *n = (struct native *)sandbox;
-    struct coto_cgroup_stat stat;
 
     *ret_usage = (struct coto_usage){-1, -1, -1, -1, 0, 0, false, 0};
-    if (!n->has_group)
-        return 0;
-    coto_cgroup_stat(&n->group, &stat);
-    ret_usage->cpu_user_us = stat.cpu_user_us;
-    ret_usage->cpu_system_us = stat.cpu_system_us;
-    ret_usage->memory_peak_bytes = stat.memory_peak_bytes;
-    ret_usage->pids_peak = stat.pids_peak > 0 ? stat.pids_peak - 1 : stat.pids_peak; /* not init */
-    ret_usage->oom_kills = stat.oom_kills > 0 ? stat.oom_kills : 0;
-    ret_usage->pids_refused = stat.pids_refused > 0 ? stat.pids_refused : 0;
+    if (n->has_group)
+        coto_cgroup_walls_usage(&n->group, ret_usage);
     return 0;
 }
 

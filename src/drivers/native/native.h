@@ -39,16 +39,12 @@ struct native {
     struct coto_guard guard; /* removes the cgroup if we are killed */
 };
 
-/* A wall's state, as read back. */
-void native_say(struct coto_wall_state *wall, bool up, const char *mechanism, const char *value);
-
 /* limits.c */
-bool native_host_has_swap(void);
 void native_cgroup_find(struct native *sandbox);
 int native_cgroup_make(struct native *sandbox, struct coto_err *err);
 void native_limits_say(struct native *sandbox);
 void native_identity_say(struct native *sandbox);
-int native_limits_check(const struct native *sandbox, struct coto_err *err);
+int native_limits_check(struct native *sandbox, struct coto_err *err);
 
 /* launch.c: coto-init in new namespaces, and the talk with it before READY. */
 int native_launch(struct native *sandbox, int cgroup_fd, struct coto_err *err);

@@ -1,6 +1,7 @@
 /* coto doctor's view: which walls this host gives this caller. Namespaces are
  * tried for real, in a child that ends at once; everything else is looked up. */
 #include "drivers/native/native.h"
+#include "drivers/cgroup_walls.h"
 
 #include "base/fd.h"
 #include "base/own.h"
@@ -210,7 +211,7 @@ static void probe_cgroup(struct coto_probe *p)
                     "run as root, or in a delegated group: systemd-run --user --scope -p "
                     "Delegate=yes coto run ...");
     }
-    if (!p->walls[COTO_WALL_SWAP].up && !native_host_has_swap()) {
+    if (!p->walls[COTO_WALL_SWAP].up && !coto_host_has_swap()) {
         set(p, COTO_WALL_SWAP, true, "host has no swap");
         explain(p, COTO_WALL_SWAP, "", "");
     }
