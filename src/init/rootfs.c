@@ -83,9 +83,13 @@ static int clone_planned(const struct coto_setup_path *path, struct coto_err *er
     return fd < 0 ? -1 : coto_mount_clone(fd, "", true, err);
 }
 
+/* An empty file that nobody may open, for a moment. */
+static const char mask[] = ".coto-mask";
+
 static bool is_ours(const char *name)
 {
-    static const char *const ours[] = {".", "..", "dev", "proc", "sys", "tmp", "run", "lost+found"};
+    static const char *const ours[] = {".",   "..",  "dev",        "proc", "sys",
+                                       "tmp", "run", "lost+found", mask};
 
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
         if (strcmp(name, ours[i]) == 0)
@@ -315,7 +319,6 @@ int init_root_proc(struct init_root *root, struct coto_err *err)
      * no mask: no capability that a policy can add back reaches it. */
     static const char *const masked[] = {"proc/keys", "proc/key-users", "proc/kallsyms",
                                          "proc/interrupts", "proc/locks"};
-    static const char mask[] = ".masked"; /* an empty file that nobody may open */
     bool whole = !coto_up("proc_private") || !coto_up("pid_namespace");
     unsigned attrs = (coto_up("proc_masks") ? RO : RW) | COTO_ATTR_NOEXEC;
 

@@ -341,6 +341,9 @@ int coto_plan_add_code(const struct coto_policy *policy, const struct coto_sourc
     struct job job = {.code = code};
     coto_auto_buf out = {0};
 
+    const char *asked = coto_policy_str(policy, COTO_OPT_LANG);
+    if (code->is_command && *asked && !coto_language_find(asked))
+        return unknown_language(asked, NULL, err);
     if (code->is_command)
         return add_command(code->argv, plan, err);
     if (!code->file && !code->text) {

@@ -82,6 +82,7 @@ def test_built_program_gets_arguments_and_stdin():
 def test_unknown_language():
     refused(run("--lang", "cobol", "-c", "x"), 64, "cobol", "python")
     refused(run("-c", "no first line"), 64, "--lang")
+    refused(run("--lang", "cobol", "--", "true"), 64, "cobol", "python")
 
 
 def test_unknown_extension(tmp_path):
