@@ -7,7 +7,17 @@
 #define META_MAX (64 * 1024)
 
 /* Fields of a header: offset, length. */
-enum { NAME = 0, MODE = 100, SIZE = 124, SUM = 148, TYPE = 156, MAGIC = 257, PREFIX = 345 };
+enum {
+    NAME = 0,
+    MODE = 100,
+    SIZE = 124,
+    MTIME = 136,
+    SUM = 148,
+    TYPE = 156,
+    LINK = 157,
+    MAGIC = 257,
+    PREFIX = 345
+};
 
 static int refuse(struct coto_err *err, const char *why)
 {
@@ -19,13 +29,14 @@ static int refuse(struct coto_err *err, const char *why)
 
 void coto_tar_reader_init(struct coto_tar_reader *reader, const struct coto_tar_sink *sink)
 {
-    *reader = (struct coto_tar_reader){.sink = *sink, .size = -1};
+    *reader = (struct coto_tar_reader){.sink = *sink, .size = -1, .pax_mtime = -1};
 }
 
 void coto_tar_reader_fini(struct coto_tar_reader *reader)
 {
     coto_buf_fini(&reader->meta);
     coto_buf_fini(&reader->name);
+    coto_buf_fini(&reader->link);
 }
 
 /* Octal digits up to a blank or NUL, or GNU's binary form; -1 when it is neither. */
@@ -91,17 +102,62 @@ static int take_name(struct coto_tar_reader *r, const unsigned char *block,
     return 0;
 }
 
+static int begin_link(struct coto_tar_reader *r, const unsigned char *block, const char *name,
+                      struct coto_err *err)
+{
+    coto_auto_buf target = {0};
+    const char *field = (const char *)block + LINK;
+
+    if (r->link.len)
+        coto_buf_add(&target, r->link.data, r->link.len);
+    else
+        coto_buf_add(&target, field, strnlen(field, 100));
+    coto_buf_clear(&r->link);
+    if (target.failed)
+        return coto_err_set(err, COTO_ERR_LIMIT, 0, "archive: no memory");
+    if (r->left)
+        return refuse(err, "a link with bytes in it");
+    if (target.len == 0 || strlen(target.data) != target.len)
+        return refuse(err, "a link to nothing, or with NUL in its target");
+    return r->sink.link(r->sink.arg, name, target.data, block[TYPE] == '2', err);
+}
+
+/* What is neither file nor directory; most readers want none of it. */
+static int begin_other(struct coto_tar_reader *r, const unsigned char *block, const char *name,
+                       struct coto_err *err)
+{
+    char type = (char)block[TYPE];
+    char why[96];
+
+    if ((type == '1' || type == '2') && r->sink.link)
+        return begin_link(r, block, name, err);
+    if ((type == '3' || type == '4' || type == '6') && r->sink.special && !r->left)
+        return r->sink.special(r->sink.arg, name, err);
+    snprintf(why, sizeof why, "member %lld is a link, device or of another kind that is not taken",
+             (long long)r->members);
+    return refuse(err, why);
+}
+
+static void take_times(struct coto_tar_reader *r, const unsigned char *block)
+{
+    int64_t mtime = r->pax_mtime >= 0 ? r->pax_mtime : number(block + MTIME, 12);
+
+    r->mode = (unsigned)number(block + MODE, 8) & 07777;
+    r->mtime = mtime > 0 ? mtime : 0;
+    r->pax_mtime = -1;
+}
+
 static int begin_member(struct coto_tar_reader *r, const unsigned char *block, struct coto_err *err)
 {
     coto_auto_buf name = {0};
     char type = (char)block[TYPE];
     bool is_file = type == '0' || type == '\0' || type == '7';
-    char why[96];
 
     if (take_name(r, block, &name, err))
         return -1;
     coto_buf_clear(&r->name);
     r->size = -1;
+    take_times(r, block);
     if (++r->members > r->sink.max_members)
         return refuse(err, "too many members");
     if (type == '5') {
@@ -109,16 +165,13 @@ static int begin_member(struct coto_tar_reader *r, const unsigned char *block, s
             return refuse(err, "a directory with bytes in it");
         return strcmp(name.data, ".") == 0 ? 0 : r->sink.directory(r->sink.arg, name.data, err);
     }
-    if (!is_file) {
-        snprintf(why, sizeof why,
-                 "member %lld is a link, device or of another kind that is not taken",
-                 (long long)r->members);
-        return refuse(err, why);
-    }
+    if (!is_file)
+        return begin_other(r, block, name.data, err);
+    coto_buf_clear(&r->link);
     if (r->left > r->sink.max_bytes - r->bytes)
         return refuse(err, "larger than the space for it");
     r->bytes += r->left;
-    return r->sink.file(r->sink.arg, name.data, number(block + MODE, 8) & 0100, r->left, err);
+    return r->sink.file(r->sink.arg, name.data, r->mode & 0100, r->left, err);
 }
 
 static int take_header(struct coto_tar_reader *r, struct coto_err *err)
@@ -136,7 +189,7 @@ static int take_header(struct coto_tar_reader *r, struct coto_err *err)
     int64_t size = number(block + SIZE, 12);
     if (size < 0)
         return refuse(err, "a size that is no number");
-    r->is_meta = type == 'x' || type == 'g' || type == 'L';
+    r->is_meta = type == 'x' || type == 'g' || type == 'L' || (type == 'K' && r->sink.link);
     r->meta_type = type;
     r->left = !r->is_meta && r->size >= 0 ? r->size : size;
     r->padding = (COTO_TAR_BLOCK - r->left % COTO_TAR_BLOCK) % COTO_TAR_BLOCK;
@@ -144,6 +197,39 @@ static int take_header(struct coto_tar_reader *r, struct coto_err *err)
         return begin_member(r, block, err);
     coto_buf_clear(&r->meta);
     return r->left > META_MAX ? refuse(err, "a header of more than 64 KiB") : 0;
+}
+
+struct pax_record {
+    const char *key;
+    size_t key_len;
+    const char *value; /* a newline ends it */
+    size_t len;
+};
+
+static bool is_key(const struct pax_record *record, const char *key)
+{
+    return record->key_len == strlen(key) && memcmp(record->key, key, record->key_len) == 0;
+}
+
+static int take_record(struct coto_tar_reader *r, const struct pax_record *record,
+                       struct coto_err *err)
+{
+    char *rest;
+
+    if (is_key(record, "path") || is_key(record, "linkpath")) {
+        struct coto_buf *text = is_key(record, "path") ? &r->name : &r->link;
+        coto_buf_clear(text);
+        coto_buf_add(text, record->value, record->len);
+    } else if (is_key(record, "size")) {
+        r->size = strtoll(record->value, &rest, 10);
+        if (*rest != '\n' || r->size < 0)
+            return refuse(err, "a size that is no number");
+    } else if (is_key(record, "mtime")) {
+        r->pax_mtime = strtoll(record->value, &rest, 10);
+        if ((*rest != '\n' && *rest != '.') || r->pax_mtime < 0)
+            r->pax_mtime = 0; /* before 1970 */
+    }
+    return 0;
 }
 
 /* "LENGTH key=value\n", again and again. */
@@ -162,16 +248,11 @@ static int take_pax(struct coto_tar_reader *r, struct coto_err *err)
         const char *value = equals + 1;
         size_t value_len = (size_t)(p + len - 1 - value);
         size_t key_len = (size_t)(equals - rest - 1);
-        if (r->meta_type == 'x' && key_len == 4 && memcmp(rest + 1, "path", 4) == 0) {
-            coto_buf_clear(&r->name);
-            coto_buf_add(&r->name, value, value_len);
-        } else if (r->meta_type == 'x' && key_len == 4 && memcmp(rest + 1, "size", 4) == 0) {
-            r->size = strtoll(value, &rest, 10);
-            if (*rest != '\n' || r->size < 0)
-                return refuse(err, "a size that is no number");
-        } else if (key_len > 10 && memcmp(rest + 1, "GNU.sparse", 10) == 0) {
+        struct pax_record record = {rest + 1, key_len, value, value_len};
+        if (r->meta_type == 'x' && take_record(r, &record, err))
+            return -1;
+        if (key_len > 10 && memcmp(rest + 1, "GNU.sparse", 10) == 0)
             return refuse(err, "sparse files are not taken");
-        }
         p += len;
     }
     return 0;
@@ -179,15 +260,17 @@ static int take_pax(struct coto_tar_reader *r, struct coto_err *err)
 
 static int end_member(struct coto_tar_reader *r, struct coto_err *err)
 {
+    struct coto_buf *name = r->meta_type == 'K' ? &r->link : &r->name;
+
     if (!r->is_meta)
         return 0;
     r->is_meta = false;
     if (r->meta.failed)
         return coto_err_set(err, COTO_ERR_LIMIT, 0, "archive: no memory");
-    if (r->meta_type != 'L')
+    if (r->meta_type != 'L' && r->meta_type != 'K')
         return take_pax(r, err);
-    coto_buf_clear(&r->name);
-    coto_buf_add(&r->name, coto_buf_str(&r->meta), strnlen(coto_buf_str(&r->meta), r->meta.len));
+    coto_buf_clear(name);
+    coto_buf_add(name, coto_buf_str(&r->meta), strnlen(coto_buf_str(&r->meta), r->meta.len));
     return 0;
 }
 
@@ -232,6 +315,16 @@ int coto_tar_feed(struct coto_tar_reader *r, const void *data, size_t len, struc
         len -= (size_t)n;
     }
     return 0; /* what follows the end mark is padding */
+}
+
+int64_t coto_tar_skip(struct coto_tar_reader *r)
+{
+    int64_t bytes = r->left + r->padding;
+
+    if (r->is_meta)
+        return 0;
+    r->left = r->padding = 0;
+    return bytes;
 }
 
 int coto_tar_end(struct coto_tar_reader *r, struct coto_err *err)

@@ -10,108 +10,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ANSWER_MAX ((size_t)8 << 20)
-#define COMPLAINT_MAX ((size_t)4096)
 #define PARSE_SECONDS 10
-
-#ifndef SYS_close_range
-#define SYS_close_range 436
-#endif
-
-struct stdio_fds {
-    int in, out, err;
-};
-
-static _Noreturn void exec_helper(const char *path, const struct stdio_fds *fds)
-{
-    struct rlimit cpu = {PARSE_SECONDS, PARSE_SECONDS};
-    struct rlimit core = {0, 0};
-    char *argv[] = {"coto-policy", NULL};
-    char *envp[] = {NULL};
-
-    /* None of the three is below 3 (see open_pipe), so no copy hits another. */
-    if (dup2(fds->in, 0) < 0 || dup2(fds->out, 1) < 0 || dup2(fds->err, 2) < 0)
-        _exit(126);
-    syscall(SYS_close_range, 3u, ~0u, 0u);
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    setrlimit(RLIMIT_CPU, &cpu);
-    setrlimit(RLIMIT_CORE, &core);
-    execve(path, argv, envp);
-    _exit(127);
-}
-
-static int lift_fd(int *fd)
-{
-    if (*fd > 2)
-        return 0;
-    int high = fcntl(*fd, F_DUPFD_CLOEXEC, 3);
-    if (high < 0)
-        return -1;
-    close(*fd);
-    *fd = high;
-    return 0;
-}
-
-static int open_pipe(int *ret_read, int *ret_write)
-{
-    int ends[2];
-
-    if (pipe2(ends, O_CLOEXEC))
-        return -1;
-    *ret_read = ends[0];
-    *ret_write = ends[1];
-    return lift_fd(ret_read) || lift_fd(ret_write) ? -1 : 0;
-}
-
-static int wait_for(pid_t pid, int *ret_status)
-{
-    while (waitpid(pid, ret_status, 0) < 0)
-        if (errno != EINTR)
-            return -1;
-    return 0;
-}
-
-/* Runs the helper over the file; its two outputs and wait status come back. It
- * writes one short line to stderr at most, so reading in turn cannot block it. */
-static int run_helper(const char *path, int in_fd, struct coto_buf *answer,
-                      struct coto_buf *complaint, int *ret_status)
-{
-    coto_auto_fd out_read = -1;
-    coto_auto_fd out_write = -1;
-    coto_auto_fd err_read = -1;
-    coto_auto_fd err_write = -1;
-
-    if (open_pipe(&out_read, &out_write) || open_pipe(&err_read, &err_write))
-        return -1;
-    struct stdio_fds fds = {in_fd, out_write, err_write};
-    pid_t pid = fork();
-    if (pid < 0)
-        return -1;
-    if (pid == 0)
-        exec_helper(path, &fds);
-    coto_own_close(&out_write);
-    coto_own_close(&err_write);
-    int failed = coto_fd_read_all(out_read, ANSWER_MAX, answer) ||
-                 coto_fd_read_all(err_read, COMPLAINT_MAX, complaint);
-    int saved = errno;
-    coto_own_close(&out_read); /* a helper that still writes gets SIGPIPE */
-    coto_own_close(&err_read);
-    if (wait_for(pid, ret_status))
-        return -1;
-    errno = saved;
-    return failed ? -1 : 0;
-}
 
 static int open_file(const char *path, struct coto_err *err)
 {
@@ -126,7 +31,7 @@ static int open_file(const char *path, struct coto_err *err)
         coto_err_set(err, COTO_ERR_INPUT, EISDIR, "policy file '%s'", path);
         return coto_err_remedy(err, "give the path of a readable YAML or JSON file");
     }
-    if (lift_fd(&fd))
+    if (coto_helper_lift(&fd))
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "policy file '%s'", path);
     return coto_take_fd(&fd);
 }
@@ -151,9 +56,12 @@ int coto_policy_parse_text(const char *what, const char *path, int fd, struct co
     coto_auto_buf complaint = {0};
     int status = 0;
 
+    char *argv[] = {"coto-policy", NULL};
+    char *envp[] = {NULL};
+    struct coto_helper_call call = {helper, argv, envp, fd, PARSE_SECONDS};
     if (find_helper(what, path, helper, sizeof helper, err))
         return -1;
-    if (run_helper(helper, fd, ret_pairs, &complaint, &status))
+    if (coto_helper_run(&call, ret_pairs, &complaint, &status))
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "%s '%s'", what, path);
     if (status == 0)
         return 0;

@@ -54,7 +54,7 @@ static int on_directory(void *arg, const char *name, struct coto_err *err)
 
 static int read_all(const uint8_t *data, size_t size, size_t piece, struct seen *s)
 {
-    const struct coto_tar_sink sink = {on_file, on_data, on_directory, s, BYTES, MEMBERS};
+    const struct coto_tar_sink sink = {on_file, on_data, on_directory, s, BYTES, MEMBERS, NULL, NULL};
     struct coto_tar_reader reader;
     struct coto_err err = {0};
     int failed = 0;

@@ -34,7 +34,7 @@ static int on_directory(void *arg, const char *name, struct coto_err *err)
 
 static int read_pieces(const struct coto_buf *tar, size_t piece, struct coto_buf *seen, struct coto_err *err)
 {
-    const struct coto_tar_sink sink = {on_file, on_data, on_directory, seen, 1000000, 100};
+    const struct coto_tar_sink sink = {on_file, on_data, on_directory, seen, 1000000, 100, NULL, NULL};
     struct coto_tar_reader reader;
     int failed = 0;
 
