@@ -54,6 +54,7 @@ struct init {
     unsigned context; /* process number of the program it runs and will tell the end of; 0 */
     int labels_fd; /* see init_built */
     bool is_pid1;
+    unsigned root;    /* enum coto_setup_root */
     bool is_built;    /* it made the sandbox around itself (--setup) */
     bool send_failed; /* see init_send */
     bool bye;

@@ -408,6 +408,8 @@ static bool parse_args(struct init *init, int argc, char **argv)
             init->parked_fd = v;
         else if ((v = number_after(argv[i], "--work=")) >= 0)
             init->work_fd = v;
+        else if ((v = number_after(argv[i], "--root=")) >= 0 && v <= COTO_ROOT_GIVEN)
+            init->root = (unsigned)v;
         else if (strncmp(argv[i], "--dir=", 6) == 0)
             init->work_fd = open_dir(argv[i] + 6);
         else
@@ -435,7 +437,7 @@ int main(int argc, char **argv)
     bool setup = parse_args(&init, argc, argv);
     init.ignored = ~(uint64_t)0;
     if (setup) {
-        if (init_setup(init.in_fd, &built, &err)) {
+        if (init_setup(init.in_fd, init.root, &built, &err)) {
             init_send_error(&init, 0, &err);
             return 70;
         }

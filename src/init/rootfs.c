@@ -226,12 +226,13 @@ static int write_own_file(const struct init_root *root, const char *path, const 
 static int own_tmpfs(const struct init_root *root, const char *path, int64_t bytes,
                      struct coto_err *err)
 {
+    bool is_given = root->kind == COTO_ROOT_GIVEN; /* then it is there */
     unsigned attrs = RW | (root->setup->noexec ? COTO_ATTR_NOEXEC : 0);
     char options[80];
 
     snprintf(options, sizeof options, "size=%" PRId64 ",nr_inodes=%" PRId64, bytes,
              root->setup->inodes);
-    if (make_own_dir(root, path, err))
+    if (!is_given && make_own_dir(root, path, err))
         return -1;
     return coto_mount_on("tmpfs", path, attrs, options, err);
 }
@@ -312,13 +313,32 @@ int init_root_mounts(struct init_root *root, struct coto_err *err)
 
 /* ---- /proc ---- */
 
-int init_root_proc(struct init_root *root, struct coto_err *err)
+/* What every uid could read and no sandbox should: keys, kernel addresses,
+ * interrupts of the host. What only the host's root may open needs
+ * no mask: no capability that a policy can add back reaches it. */
+int init_root_mask(const char *file, struct coto_err *err)
 {
-    /* What every uid could read and no sandbox should: keys, kernel addresses,
-     * interrupts of the host. What only the host's root may open needs
-     * no mask: no capability that a policy can add back reaches it. */
     static const char *const masked[] = {"proc/keys", "proc/key-users", "proc/kallsyms",
                                          "proc/interrupts", "proc/locks"};
+
+    for (size_t i = 0; i < sizeof masked / sizeof masked[0] && coto_up("proc_masks"); i++)
+        if (coto_mount_bind(file, masked[i], err) && errno != ENOENT) /* not in every kernel */
+            return coto_err_wrap(err, "mask '/%s'", masked[i]);
+    return 0;
+}
+
+/* An empty file that nobody may open. */
+static int make_mask(const struct init_root *root, const char *file, struct coto_err *err)
+{
+    if (make_own_node(root, file, err))
+        return -1;
+    if (fchmodat(root->fd, file, 0, 0))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "close the mask of /proc");
+    return 0;
+}
+
+int init_root_proc(struct init_root *root, struct coto_err *err)
+{
     bool whole = !coto_up("proc_private") || !coto_up("pid_namespace");
     unsigned attrs = (coto_up("proc_masks") ? RO : RW) | COTO_ATTR_NOEXEC;
 
@@ -331,13 +351,8 @@ int init_root_proc(struct init_root *root, struct coto_err *err)
         return coto_err_remedy(err, "inside a container, start it with an unmasked /proc (docker "
                                     "run --security-opt systempaths=unconfined)");
     }
-    if (make_own_node(root, mask, err))
+    if (make_mask(root, mask, err) || init_root_mask(mask, err))
         return -1;
-    if (fchmodat(root->fd, mask, 0, 0))
-        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "close the mask of /proc");
-    for (size_t i = 0; i < sizeof masked / sizeof masked[0] && coto_up("proc_masks"); i++)
-        if (coto_mount_bind(mask, masked[i], err) && errno != ENOENT) /* not in every kernel */
-            return coto_err_wrap(err, "mask '/%s'", masked[i]);
     if (unlinkat(root->fd, mask, 0))
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "remove the mask's name");
     return 0;
@@ -369,8 +384,6 @@ int init_root_dev(struct init_root *root, struct coto_err *err)
                                            {"/proc/self/fd/2", "dev/stderr"},
                                            {"urandom", "dev/random"}, /* one generator behind both */
                                            {"pts/ptmx", "dev/ptmx"}};
-    /* Terminals are counted host-wide: one sandbox must not take them all. */
-    static const char pts[] = "newinstance,ptmxmode=0666,mode=0620,max=64";
 
     if (!coto_up("mount_namespace"))
         return 0;
@@ -384,6 +397,14 @@ int init_root_dev(struct init_root *root, struct coto_err *err)
             return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '/%s'", links[i][1]);
     if (make_own_dir(root, "dev/pts", err))
         return -1;
+    return root->kind == COTO_ROOT_OWN ? init_root_terminals(err) : 0;
+}
+
+int init_root_terminals(struct coto_err *err)
+{
+    /* Terminals are counted host-wide: one sandbox must not take them all. */
+    static const char pts[] = "newinstance,ptmxmode=0666,mode=0620,max=64";
+
     return coto_mount_on("devpts", "dev/pts", COTO_ATTR_NOSUID | COTO_ATTR_NOEXEC, pts, err);
 }
 
@@ -418,7 +439,8 @@ int init_root_work(struct init_root *root, struct coto_err *err)
     if (coto_up("mount_namespace") && (own_tmpfs(root, "tmp", setup->tmp_bytes, err) ||
                                        own_tmpfs(root, "dev/shm", setup->tmp_bytes, err)))
         return -1;
-    if (!setup->rootfs.source && (make_dir(root, "var", err) || make_dir(root, "run", err)))
+    if (!setup->rootfs.source && root->kind == COTO_ROOT_OWN &&
+        (make_dir(root, "var", err) || make_dir(root, "run", err)))
         return -1;
     root->work_fd = new_tmpfs(setup->disk_bytes, setup->inodes, "755", attrs, err);
     if (root->work_fd < 0 || make_dir(root, at, err))
@@ -428,6 +450,24 @@ int init_root_work(struct init_root *root, struct coto_err *err)
     if (coto_mount_attach(root->work_fd, root->fd, at, err))
         return -1;
     return setup->writable_output_only ? show_output_only(root, at, err) : 0;
+}
+
+/* What the sandboxes that share this root will mount things on. The mask lies where each
+ * of them then has its own /tmp. */
+int init_root_places(struct init_root *root, struct coto_err *err)
+{
+    static const char *const dirs[] = {"proc", "tmp", "dev/shm", "var", "run"};
+
+    for (size_t i = 0; i < sizeof dirs / sizeof dirs[0]; i++)
+        if (make_own_dir(root, dirs[i], err))
+            return -1;
+    if (make_dir(root, root->setup->workdir + 1, err) || make_mask(root, INIT_ROOT_MASK, err))
+        return -1;
+    if (symlinkat("/tmp", root->fd, "var/tmp"))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '/var/tmp'");
+    /* A process may mount a /proc of its own only where it sees one already; each sandbox's lies
+     * on top of this one, which knows of no process. */
+    return coto_mount_on("proc", "proc", RW | COTO_ATTR_NOEXEC, NULL, err);
 }
 
 /* ---- /etc ---- */

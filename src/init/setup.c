@@ -110,7 +110,7 @@ static int step_identity(struct setup *s, struct coto_err *err)
     if (coto_fd_read_exact(s->stream_fd, &go, 1))
         return went_away(err);
     /* From here on /proc/self is not ours. */
-    if (init_aside_own_proc(&s->aside, err))
+    if (s->root.kind == COTO_ROOT_OWN && init_aside_own_proc(&s->aside, err))
         return -1;
     /* Without the C library, which would first stop threads it does not know of. */
     if (go == COTO_GO_IDS_AND_GROUPS && syscall(SYS_setgroups, 0, NULL))
@@ -222,10 +222,77 @@ static int step_privilege(struct setup *s, struct coto_err *err)
     return coto_caps_keep(s->what.caps, err);
 }
 
-static const struct {
+/* ---- a root that sandboxes share (shared.c) ---- */
+
+static int step_detach(struct setup *s, struct coto_err *err)
+{
+    (void)s;
+    return init_shared_detach(err);
+}
+
+static int step_places(struct setup *s, struct coto_err *err)
+{
+    return init_root_places(&s->root, err);
+}
+
+static int step_leave(struct setup *s, struct coto_err *err)
+{
+    return init_root_enter(&s->root, err) || init_shared_leave(err) ? -1 : 0;
+}
+
+static int step_shared_enter(struct setup *s, struct coto_err *err)
+{
+    return init_shared_enter(&s->root, err);
+}
+
+static int step_shared_proc(struct setup *s, struct coto_err *err)
+{
+    (void)s;
+    return init_shared_network(err) || init_shared_proc(err) ? -1 : 0;
+}
+
+static int step_terminals(struct setup *s, struct coto_err *err)
+{
+    (void)s;
+    return init_root_terminals(err);
+}
+
+struct step {
     const char *name;
     int (*run)(struct setup *, struct coto_err *);
-} steps[] = {
+};
+
+static const struct step for_others_steps[] = {
+    {"let go of the host's mounts", step_detach},
+    {"wait for the plan", step_read_setup},
+    {"clone host directories", step_clone_host},
+    {"root file system", step_make},
+    {"/etc", step_etc},
+    {"read-only so far", step_seal},
+    {"/dev", step_dev},
+    {"what sandboxes mount on", step_places},
+    {"pivot_root", step_leave},
+    {NULL, NULL},
+};
+
+static const struct step given_steps[] = {
+    {"drop capabilities no plan can ask for", step_bounding},
+    {"wait for the plan", step_read_setup},
+    {"wait for the id maps, become the sandbox's uid", step_identity},
+    {"the shared root", step_shared_enter},
+    {"network namespace, /proc", step_shared_proc},
+    {"a /proc for AppArmor", step_labels},
+    {"/dev/pts", step_terminals},
+    {"workspace and /tmp", step_work},
+    {"host name", step_names},
+    {"join the cgroup", step_cgroup},
+    {"cgroup namespace", step_cgroup_namespace},
+    {"compare namespaces with the host's", step_check_namespaces},
+    {"drop privilege", step_privilege},
+    {NULL, NULL},
+};
+
+static const struct step own_steps[] = {
     {"start a thread for the network namespace", step_aside},
     {"drop capabilities no plan can ask for", step_bounding},
     {"wait for the plan", step_read_setup},
@@ -247,6 +314,7 @@ static const struct {
     {"compare namespaces with the host's", step_check_namespaces},
     {"drop privilege", step_privilege},
     {"the old root is gone", step_join},
+    {NULL, NULL},
 };
 
 static void report_step(int fd, const char *name, int64_t us)
@@ -260,22 +328,35 @@ static void report_step(int fd, const char *name, int64_t us)
     coto_fd_write_all(fd, buf.data, buf.len);
 }
 
-int init_setup(int stream_fd, struct init_built *ret_built, struct coto_err *err)
+static int run_steps(struct setup *s, const struct step *step, struct coto_err *err)
 {
+    int64_t before = coto_clock_us();
+
+    for (; step->name; step++) {
+        if (step->run(s, err))
+            return -1;
+        int64_t now = coto_clock_us();
+        if (s->what.verbose)
+            report_step(s->stream_fd, step->name, now - before);
+        before = now;
+    }
+    return 0;
+}
+
+int init_setup(int stream_fd, enum coto_setup_root kind, struct init_built *ret_built,
+               struct coto_err *err)
+{
+    static const struct step *const ways[] = {[COTO_ROOT_OWN] = own_steps,
+                                              [COTO_ROOT_FOR_OTHERS] = for_others_steps,
+                                              [COTO_ROOT_GIVEN] = given_steps};
     static struct setup s;
 
     s.stream_fd = stream_fd;
     s.root.setup = &s.what;
-    s.root.fd = s.root.work_fd = -1;
-    int64_t before = coto_clock_us();
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-        if (steps[i].run(&s, err))
-            return -1;
-        int64_t now = coto_clock_us();
-        if (s.what.verbose)
-            report_step(stream_fd, steps[i].name, now - before);
-        before = now;
-    }
+    s.root.kind = kind;
+    s.root.fd = s.root.work_fd = s.labels_fd = -1;
+    if (run_steps(&s, ways[kind], err))
+        return -1;
     coto_own_close(&s.root.fd);
     *ret_built = (struct init_built){.work_fd = s.root.work_fd,
                                      .ns = s.ns,

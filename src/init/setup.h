@@ -16,13 +16,15 @@ struct init_built {
 };
 
 /* The whole of it. */
-int init_setup(int stream_fd, struct init_built *ret_built, struct coto_err *err);
+int init_setup(int stream_fd, enum coto_setup_root kind, struct init_built *ret_built,
+               struct coto_err *err);
 
 /* rootfs.c: the file system. */
 #define INIT_ROOT_TOP 48
 
 struct init_root {
     const struct coto_setup *setup;
+    enum coto_setup_root kind;
     int fd;      /* the new root (tmpfs) */
     int work_fd; /* workspace, writable */
     struct {
@@ -42,3 +44,14 @@ int init_root_work(struct init_root *root, struct coto_err *err);
 int init_root_etc(struct init_root *root, struct coto_err *err);
 int init_root_seal(struct init_root *root, struct coto_err *err);
 int init_root_enter(struct init_root *root, struct coto_err *err);
+int init_root_terminals(struct coto_err *err);
+int init_root_places(struct init_root *root, struct coto_err *err);
+int init_root_mask(const char *file, struct coto_err *err);
+#define INIT_ROOT_MASK "tmp/.masked"
+
+/* shared.c: a root file system for several sandboxes, and a sandbox in one. */
+int init_shared_detach(struct coto_err *err);
+int init_shared_leave(struct coto_err *err);
+int init_shared_enter(struct init_root *root, struct coto_err *err);
+int init_shared_proc(struct coto_err *err);
+int init_shared_network(struct coto_err *err);

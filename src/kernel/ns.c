@@ -158,7 +158,7 @@ int coto_ns_make_net(int *ret_fd)
         return (int)-sock;
     result = coto_raw_call(SYS_ioctl, sock, SIOCSIFFLAGS, (long)(intptr_t)&req, 0);
     coto_raw_call(SYS_close, sock, 0, 0, 0);
-    if (result < 0)
+    if (result < 0 || !ret_fd)
         return (int)-result;
     result = coto_raw_call(SYS_openat, AT_FDCWD, (long)(intptr_t)"/proc/thread-self/ns/net",
                       O_RDONLY | O_CLOEXEC, 0);

@@ -23,6 +23,13 @@ enum {
     COTO_GO_CGROUP = 'c',
 };
 
+/* Whose the root file system is: coto-init --setup --root=NUMBER. */
+enum coto_setup_root {
+    COTO_ROOT_OWN,        /* the sandbox's: init makes it */
+    COTO_ROOT_FOR_OTHERS, /* init makes one after SETUP, says READY, and is no sandbox */
+    COTO_ROOT_GIVEN,      /* one of the latter: init is in it, and adds what is the sandbox's own */
+};
+
 #define COTO_SETUP_MOUNTS 64
 
 struct coto_setup_path {

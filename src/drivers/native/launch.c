@@ -139,7 +139,7 @@ static int exec_init(void *arg)
     char *const envp[] = {coto_weak_env(), NULL}; /* empty in the product */
     const struct native_launch *launch = arg;
     int count = launch->fds[4] < 0 ? 4 : 5;
-    char *const argv[] = {"coto-init", "--in=3", "--out=3", "--setup",
+    char *const argv[] = {"coto-init", "--in=3", "--out=3", "--setup", (char *)launch->root,
                           count == 5 ? "--parked=4" : NULL, NULL};
     int from[5] = {-1, -1, -1, -1, -1};
     sigset_t none;
@@ -147,7 +147,7 @@ static int exec_init(void *arg)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    int failure = keep_capabilities();
+    int failure = launch->is_root ? 0 : keep_capabilities(); /* root keeps its own */
     /* Lifted out of the way first, so that none is overwritten. */
     int init_fd = fcntl(launch->init_fd, F_DUPFD_CLOEXEC, 32);
     for (int i = 0; i < count; i++)
@@ -200,6 +200,10 @@ static int spawn(struct native *n, int cgroup_fd, const struct coto_ns_child *ch
     flags &= coto_up("pid_namespace") ? ~0ull : ~(uint64_t)CLONE_NEWPID;
     flags &= coto_up("ipc_namespace") ? ~0ull : ~(uint64_t)CLONE_NEWIPC;
     flags &= coto_up("uts_namespace") ? ~0ull : ~(uint64_t)CLONE_NEWUTS;
+    if (n->root == COTO_ROOT_FOR_OTHERS)
+        flags = CLONE_NEWNS | CLONE_NEWPID;
+    if (!native_shared_enter(n))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "enter the shared root");
     gid_t gid;
     bool lent = lend_uid(n, cgroup_fd, &gid);
     pid_t pid = coto_ns_spawn(flags, cgroup_fd, child, &n->pidfd);
@@ -211,6 +215,7 @@ static int spawn(struct native *n, int cgroup_fd, const struct coto_ns_child *ch
         pid = coto_ns_spawn(flags, cgroup_fd, child, &n->pidfd);
         saved = errno;
     }
+    native_shared_leave(n);
     if (pid < 0)
         return explain_clone(saved, err);
     n->pid = pid;
@@ -225,6 +230,8 @@ int native_launch(struct native *n, int cgroup_fd, struct coto_err *err)
 
     for (int i = 0; i < 5; i++)
         launch->fds[i] = -1;
+    snprintf(launch->root, sizeof launch->root, "--root=%d", (int)n->root);
+    launch->is_root = n->root == COTO_ROOT_FOR_OTHERS;
     launch->init_fd = coto_initbin_open(err);
     int failed = launch->init_fd < 0 || make_stream(n, launch, err);
     memcpy(fds, launch->fds, sizeof launch->fds);

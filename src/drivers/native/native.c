@@ -52,7 +52,7 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
 /* Started ahead of any plan by native_prepare. */
 static struct native *prepared;
 
-static struct native *new_sandbox(void)
+struct native *native_new(void)
 {
     struct native *n = calloc(1, sizeof *n);
 
@@ -63,7 +63,7 @@ static struct native *new_sandbox(void)
                                     .alive_fd = -1,
                                     .parked_fd = -1,
                                     .stdio_fd = {-1, -1, -1}};
-    n->pidfd = n->mounts_fd = -1;
+    n->pidfd = n->mounts_fd = n->shared_fd = -1;
     for (int i = 0; i < COTO_CG_COUNT; i++)
         n->group.dir_fd[i] = n->group.parent_fd[i] = -1;
     n->applied = (struct coto_cgroup_applied){-1, -1, -1, -1, -1, "", "", "", "", "", ""};
@@ -86,7 +86,7 @@ static void native_prepare(void)
 {
     if (prepared || is_cgroup_v2())
         return;
-    prepared = new_sandbox();
+    prepared = native_new();
     if (prepared)
         choose_lender(prepared);
     if (prepared && native_launch(prepared, -1, NULL)) {
@@ -127,6 +127,7 @@ static int create_parts(struct native *n, bool verbose, struct coto_err *err)
         /* Init must open a root file system where root keeps it. */
         if (!n->plan->rootfs.source)
             choose_lender(n);
+        native_shared_find(n);
         int into = n->has_group ? coto_cgroup_clone_fd(&n->group) : -1;
         if (native_launch(n, into, err))
             return -1;
@@ -170,7 +171,7 @@ static int native_create(const struct coto_plan *plan, bool verbose,
 {
     if (plan->rootfs.source || plan->idmap != COTO_IDMAP_AUTO)
         native_discard(); /* it was made for the ordinary case */
-    struct native *n = prepared ? prepared : new_sandbox();
+    struct native *n = prepared ? prepared : native_new();
 
     prepared = NULL;
     if (!n)
@@ -365,6 +366,11 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
     static struct native *last;
     free(last);
     last = n;
+}
+
+void native_free(struct native *n)
+{
+    native_destroy(&n->base, NULL);
 }
 
 const struct coto_driver coto_driver_native = {

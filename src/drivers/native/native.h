@@ -6,6 +6,7 @@
 #include "kernel/cgroup.h"
 #include "kernel/idmap.h"
 #include "kernel/ns.h"
+#include "wire/setup.h"
 
 #include <sys/types.h>
 
@@ -14,6 +15,8 @@ struct native_launch {
     int fds[5]; /* its ends of everything, in the order of its descriptors; the last is -1
                    unless a process is to be parked */
     int init_fd;
+    char root[16]; /* --root=NUMBER */
+    bool is_root;  /* no user namespace is made for it */
     _Alignas(16) char stack[16 * 1024];
 };
 
@@ -27,6 +30,8 @@ struct native {
     int pidfd;
     int mounts_fd; /* keeps the mount namespace, so that init need not end it */
     struct native_launch launch;
+    enum coto_setup_root root;
+    int shared_fd; /* the mount namespace to be born in a copy of; borrowed */
     struct coto_idmap map;
     bool lend_uid; /* make the user namespace as map's uid */
     struct coto_ns_set own_ns; /* the supervisor's */
@@ -38,6 +43,15 @@ struct native {
     char group_name[64];
     struct coto_guard guard; /* removes the cgroup if we are killed */
 };
+
+/* native.c */
+struct native *native_new(void);
+void native_free(struct native *sandbox);
+
+/* shared.c: decides whether it is started in a root that sandboxes share; then around the clone. */
+void native_shared_find(struct native *sandbox);
+bool native_shared_enter(const struct native *sandbox);
+void native_shared_leave(const struct native *sandbox);
 
 /* limits.c */
 void native_cgroup_find(struct native *sandbox);
