@@ -10,11 +10,11 @@ _coto() {
         --pids --disk --tmp-size --inodes --output-limit --on-output-limit
         --nofile --fsize --iops --copy --mount --tmpfs
         --artifacts --rootfs --image --workspace-writable --noexec --isolation
-        --runtime --require --allow-missing --seccomp --apparmor --cap-add
-        --network --network-allow --idmap --report --report-include --prompt-hash
-        --prompt-file --code --profile --policy --server --token-file
-        --server-ca --client-certificate --client-key --json --quiet --verbose
-        --raw --dry-run'
+        --runtime --allow-runtime --require --allow-missing --seccomp --apparmor
+        --cap-add --network --network-allow --idmap --report --report-include
+        --prompt-hash --prompt-file --code --profile --policy --server
+        --token-file --server-ca --client-certificate --client-key --json --quiet
+        --verbose --raw --dry-run'
     if ((COMP_CWORD == 1)); then
         mapfile -t COMPREPLY < <(compgen -W "$verbs" -- "$cur")
         return
@@ -128,6 +128,9 @@ _coto() {
         return
         ;;
     --runtime)
+        return
+        ;;
+    --allow-runtime)
         return
         ;;
     --require)

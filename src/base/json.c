@@ -133,6 +133,12 @@ void coto_json_null(struct coto_json *json, const char *key)
     coto_buf_adds(json->out, "null");
 }
 
+void coto_json_raw(struct coto_json *json, const char *key, const char *text)
+{
+    start_item(json, key);
+    coto_buf_adds(json->out, text);
+}
+
 void coto_base64_add(struct coto_buf *out, const void *data, size_t len)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

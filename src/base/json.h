@@ -25,6 +25,7 @@ void coto_json_int(struct coto_json *json, const char *key, int64_t value);
 void coto_json_ms(struct coto_json *json, const char *key, int64_t microseconds); /* 12.345 */
 void coto_json_bool(struct coto_json *json, const char *key, bool value);
 void coto_json_null(struct coto_json *json, const char *key);
+void coto_json_raw(struct coto_json *json, const char *key, const char *text); /* is JSON already */
 /* "key": text, and "key_base64" beside it when the bytes are not UTF-8. */
 void coto_json_bytes(struct coto_json *json, const char *key, const void *data, size_t len);
 void coto_base64_add(struct coto_buf *out, const void *data, size_t len);

@@ -100,6 +100,8 @@ struct coto_sandbox {
     int64_t rlimit_nproc;  /* fallbacks where no cgroup limit holds; 0 none */
     int64_t rlimit_data;
     bool cpu_time_by_usage; /* cpu-time can be watched through usage() */
+    const char *guest_kernel; /* programs run on a kernel of this one's, not the host's; NULL */
+    char runtime[160];        /* what runs the sandbox, its version; "" nothing to tell */
     struct coto_wall_state walls[COTO_WALL_COUNT];
 };
 

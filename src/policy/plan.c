@@ -111,6 +111,7 @@ static int set_container(const struct coto_policy *policy, struct coto_plan *pla
                          struct coto_err *err)
 {
     const char *runtime = coto_policy_str(policy, COTO_OPT_RUNTIME);
+    const struct coto_strv *allowed = coto_policy_list(policy, COTO_OPT_ALLOW_RUNTIME);
 
     if (!is_container(plan))
         return 0;
@@ -119,6 +120,9 @@ static int set_container(const struct coto_policy *policy, struct coto_plan *pla
         plan->image = strdup(coto_policy_str(policy, COTO_OPT_IMAGE));
     if (*runtime)
         plan->runtime = strdup(runtime);
+    for (size_t i = 0; i < allowed->count; i++)
+        if (coto_strv_add(&plan->allow_runtime, allowed->items[i]))
+            return coto_plan_no_memory(err);
     if ((*runtime && !plan->runtime) || (!*coto_policy_str(policy, COTO_OPT_ROOTFS) && !plan->image))
         return coto_plan_no_memory(err);
     return 0;
@@ -448,6 +452,7 @@ void coto_plan_fini(struct coto_plan *plan)
     free(plan->apparmor);
     free(plan->image);
     free(plan->runtime);
+    coto_strv_fini(&plan->allow_runtime);
     free(plan->workdir);
     for (size_t i = 0; i < plan->mount_count; i++)
         path_fini(&plan->mounts[i]);

@@ -93,6 +93,7 @@ struct coto_plan {
     char *image;      /* of the container levels, NULL elsewhere and with a rootfs */
     bool image_is_default; /* neither flag, file nor variable named it: a row or a profile did */
     char *runtime;    /* of the container levels; NULL: the level's own choice */
+    struct coto_strv allow_runtime; /* NAME[@VERSION] that may lack the fix of an escape */
     int seccomp_tier; /* COTO_SECCOMP_* */
     int idmap;        /* COTO_IDMAP_* */
     uint64_t caps;    /* capability bits kept inside */

@@ -105,6 +105,8 @@ enum coto_opt_section {
       "process: namespaces and every kernel wall; container: an OCI runtime; docker: the Docker engine; subprocess: no isolation at all") \
     X(RUNTIME,    "runtime",    STRING,   "",     0, 0, "NAME", WALLS, \
       "container runtime: runc, crun, runsc, kata-runtime; with docker a name that the engine knows, and its default if left out") \
+    X(ALLOW_RUNTIME, "allow-runtime", LIST, "",   0, 0, "NAME[@VERSION],...", WALLS, \
+      "container runtimes to use although the fix of a known escape is missing in them") \
     X(REQUIRE,    "require",    LIST,     "",     0, 0, "WALL,...", WALLS, \
       "refuse to run unless these walls and limits are enforced ('all': every one)") \
     X(ALLOW_MISSING, "allow-missing", LIST, "",   0, 0, "WALL,...", WALLS, \

@@ -10,25 +10,28 @@ import random
 import re
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+from levels import LEVELS  # noqa: E402
 BIN = pathlib.Path(os.environ.get("COTO_TEST_BIN", ROOT / "build"))
 COTO = BIN / "coto"
 UNAVAILABLE = 69
 
 
 class Driver:
-    def __init__(self, name, isolation, **env):
-        self.name, self.isolation = name, isolation
+    def __init__(self, level):
+        self.level, self.name, self.isolation = level, level.name, level.isolation
         clean = {key: value for key, value in os.environ.items()
                  if not key.startswith(("COTO_", "SANDBOX_", "DOCKER_"))}
-        self.env = dict(clean, **env)
+        self.env = dict(clean, **level.env)
 
     def command(self, *arguments):
-        return [str(COTO), "run", "--isolation", self.isolation, *map(str, arguments)]
+        return [str(COTO), "run", *self.level.command_flags, *map(str, arguments)]
 
     def run(self, *arguments, **options):
         options.setdefault("stdin", None if "input" in options else subprocess.DEVNULL)
@@ -48,14 +51,10 @@ class Driver:
 
 
 def find_drivers():
-    """Every choice of --isolation that this build does not call unavailable."""
-    row = re.search(r'X\(ISOLATION,.*?"([a-z|]+)", WALLS', (ROOT / "src/schema/options.h").read_text())
-    found = []
-    for isolation in row.group(1).split("|"):
-        driver = Driver(isolation, isolation)
-        if driver.run("--", "true").returncode != UNAVAILABLE:
-            found.append(driver)
-    return found + [Driver("process, frames", "process", COTO_TEST_FRAMES="1")]
+    """Every level whose programs are here; COTO_TEST_LEVEL names one."""
+    only = os.environ.get("COTO_TEST_LEVEL")
+    return [Driver(level) for level in LEVELS
+            if level.is_here() and (not only or level.name == only)]
 
 
 DRIVERS = find_drivers()
@@ -123,7 +122,13 @@ def gone(marker, seconds=3):
 
 
 def test_registry():
-    assert {"process", "subprocess"} <= {driver.isolation for driver in DRIVERS}
+    """every choice of --isolation that this build has is tested here"""
+    row = re.search(r'X\(ISOLATION,.*?"([a-z|]+)", WALLS', (ROOT / "src/schema/options.h").read_text())
+    tested = {level.isolation for level in LEVELS}
+    for isolation in set(row.group(1).split("|")) - tested:
+        done = subprocess.run([COTO, "run", "--isolation", isolation, "--", "true"],
+                              capture_output=True, timeout=60)
+        assert done.returncode == UNAVAILABLE, isolation
 
 
 # ---- streams ----
@@ -383,7 +388,8 @@ def test_result_names_the_driver(driver):
             "duration_ms", "cpu_ms", "memory_peak_bytes", "artifacts", "walls", "missing_walls",
             "started_at", "profile", "policy_hash", "driver"}
     assert keys <= set(result)
-    assert result["driver"] == {"process": "native"}.get(driver.isolation, driver.isolation)
+    names = {"process": "native", "container": "oci"}
+    assert result["driver"] == names.get(driver.isolation, driver.isolation)
     assert result["duration_ms"] > 0 and result["cpu_ms"]["user"] >= 0
 
 
@@ -395,9 +401,13 @@ def test_missing_walls_are_refused_when_required(driver):
 
 # ---- what is left ----
 
-def cgroups_of(pid):
-    top = pathlib.Path("/sys/fs/cgroup")
-    return [path for path in top.rglob(f"coto-{pid}-*")] if top.is_dir() else []
+def directories_of(pid):
+    """Its cgroups, and the throw-away directory of a bundle."""
+    found = [path for place in ("/run", "/tmp", os.environ.get("XDG_RUNTIME_DIR", "/tmp"))
+             for path in pathlib.Path(place).glob(f"coto-{pid}-*")]
+    for top, names, _ in os.walk("/sys/fs/cgroup"):  # others' come and go meanwhile
+        found += [os.path.join(top, name) for name in names if name.startswith(f"coto-{pid}-")]
+    return found
 
 
 def mounts():
@@ -420,7 +430,7 @@ def test_leftovers(driver, end, sleeper):
     assert gone(sleeper)
 
     def left():
-        found = [str(path) for path in cgroups_of(child.pid)] + sorted(mounts() - before)
+        found = [str(path) for path in directories_of(child.pid)] + sorted(mounts() - before)
         return found + ([work] if work != "/workspace" and os.path.exists(work) else [])
 
     limit = time.monotonic() + 3

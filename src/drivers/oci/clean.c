@@ -1,0 +1,141 @@
+/* Ending and removing what a sandbox may have left, by names only: in an ordinary end, in the
+ * guard of a supervisor that was killed, and in a later run when both were.
+ *
+ * Nothing of a container lives outside its throw-away directory (bundle, the runtime's
+ * state) and its cgroups; mounts go with its namespaces, and processes with the stream, with
+ * the runtime's process or with the cgroup. So no runtime has to be asked for anything.
+ */
+#include "drivers/oci/oci.h"
+
+#include "base/fd.h"
+#include "kernel/cgroup_text.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TRIES 300
+#define TRY_US 10000
+#define STALE_SECONDS 10
+
+void oci_dir_base(char ret_base[128])
+{
+    const char *own = getenv("XDG_RUNTIME_DIR");
+    struct stat st;
+
+    if (geteuid() == 0)
+        snprintf(ret_base, 128, "/run");
+    else if (own && strlen(own) < 100 && lstat(own, &st) == 0 && S_ISDIR(st.st_mode) &&
+             st.st_uid == geteuid())
+        snprintf(ret_base, 128, "%s", own);
+    else
+        snprintf(ret_base, 128, "/tmp");
+}
+
+/* ---- cgroups ---- */
+
+static void kill_listed(const char *dir)
+{
+    char path[512];
+    char text[8192];
+
+    snprintf(path, sizeof path, "%s/cgroup.procs", dir);
+    if (coto_file_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
+        return;
+    for (char *p = text; isdigit((unsigned char)*p); p += *p == '\n') {
+        pid_t pid = (pid_t)strtol(p, &p, 10);
+        if (pid > 1 && pid != getpid())
+            kill(pid, SIGKILL);
+    }
+}
+
+static void remove_group(const char *dir)
+{
+    for (int i = 0; i < TRIES && rmdir(dir) && errno == EBUSY; i++) {
+        kill_listed(dir);
+        usleep(i ? TRY_US : 1000);
+    }
+}
+
+/* Every controller's directory of that name below our own group, and v2's at the top. */
+static void remove_groups(const char *name)
+{
+    char text[4096];
+    char dir[700];
+
+    if (coto_file_read_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof text) <= 0)
+        return;
+    for (char *cursor = text, *names, *path; coto_cgroup_text_line(&cursor, &names, &path);) {
+        const char *own = strcmp(path, "/") ? path : "";
+        const char *mount = *names ? names : "unified";
+        if (strncmp(mount, "name=", 5) == 0)
+            mount += 5;
+        snprintf(dir, sizeof dir, "/sys/fs/cgroup/%.100s%.300s/%s", mount, own, name);
+        remove_group(dir);
+    }
+    snprintf(dir, sizeof dir, "/sys/fs/cgroup/%s", name);
+    remove_group(dir);
+}
+
+/* ---- the directory ---- */
+
+static int remove_dir(const char *dir)
+{
+    char base[200];
+
+    snprintf(base, sizeof base, "%s", dir);
+    char *slash = strrchr(base, '/');
+    if (!slash)
+        return 0;
+    *slash = '\0';
+    coto_auto_fd fd = open(base, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? 0 : coto_path_remove_tree(fd, slash + 1);
+}
+
+void oci_clean(const char *dir, const char *name)
+{
+    remove_groups(name);
+    for (int i = 0; i < TRIES && remove_dir(dir) && errno != ENOENT; i++)
+        usleep(TRY_US);
+}
+
+/* ---- later ---- */
+
+static bool is_stale(int dirfd, const char *name)
+{
+    struct stat st;
+    int pid = 0;
+
+    if (sscanf(name, OCI_DIR_PREFIX "%d-", &pid) != 1 || pid <= 1 || kill(pid, 0) == 0 ||
+        errno != ESRCH)
+        return false;
+    return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
+           st.st_uid == geteuid() && time(NULL) - st.st_ctime > STALE_SECONDS;
+}
+
+void oci_sweep_dirs(void)
+{
+    char base[128];
+    struct dirent *entry;
+
+    oci_dir_base(base);
+    DIR *dir = opendir(base);
+    while (dir && (entry = readdir(dir))) {
+        char path[400];
+        if (strncmp(entry->d_name, OCI_DIR_PREFIX, sizeof OCI_DIR_PREFIX - 1) != 0 ||
+            strlen(entry->d_name) > 60 || !is_stale(dirfd(dir), entry->d_name))
+            continue;
+        snprintf(path, sizeof path, "%s/%s", base, entry->d_name);
+        oci_clean(path, entry->d_name);
+    }
+    if (dir)
+        closedir(dir);
+}

@@ -1,0 +1,37 @@
+"""Levels of isolation for the suites that run at each: a name, the flags that choose it, the
+programs it needs, and what holds there by its nature."""
+import os
+import shutil
+
+
+class Level:
+    def __init__(self, name, isolation, flags=(), programs=(), env=None, guest_kernel=False,
+                 as_user=True):
+        self.name, self.isolation, self.flags = name, isolation, list(flags)
+        self.programs, self.env = programs, env or {}
+        self.guest_kernel = guest_kernel  # programs run on a kernel of the level's own
+        self.as_user = as_user  # works without root
+
+    @property
+    def command_flags(self):
+        return ["--isolation", self.isolation, *self.flags]
+
+    def is_here(self):
+        path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"
+        return (os.geteuid() == 0 or self.as_user) and \
+            all(shutil.which(name, path=path) for name in self.programs)
+
+
+# Debian 12's runc lacks fixes of 2025 that its containers here cannot reach; the policy names it.
+LEVELS = [
+    Level("process", "process"),
+    Level("process, frames", "process", env={"COTO_TEST_FRAMES": "1"}),
+    Level("subprocess", "subprocess"),
+    Level("oci+runc", "container", ["--runtime", "runc", "--allow-runtime", "runc"], ["runc"],
+          as_user=False),
+    Level("oci+runsc", "container", ["--runtime", "runsc"], ["runsc"], guest_kernel=True),
+]
+
+
+def level(name):
+    return next(item for item in LEVELS if item.name == name)
