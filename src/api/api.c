@@ -190,7 +190,6 @@ int coto_api_new(const struct coto_api_config *config, struct coto_loop *loop, i
     api->config = *config;
     api->loop = loop;
     api->control_fd = control_fd;
-    api->last_outcome = &api->outcomes;
     pthread_mutex_init(&api->control_lock, NULL);
     pthread_cond_init(&api->control_changed, NULL);
     json_object_seed(0);
@@ -218,7 +217,6 @@ void coto_api_free(struct coto_api *api)
         while (api->buckets[i])
             api_sandbox_drop(api, api->buckets[i], "destroyed");
     api_forget_revoked(api, INT64_MAX);
-    api_outcomes_expire(api, INT64_MAX);
     api_tenants_expire(api, INT64_MAX);
     coto_policy_fini(&api->ceiling);
     coto_buf_fini(&api->openapi);

@@ -56,6 +56,7 @@ struct coto_api_config {
     unsigned tenant_rate, tenant_burst; /* requests a second, and at once; 0: any */
     const char *const *callback_origins; /* NULL-terminated */
     int callback_fd;                     /* to coto-callback; -1 none */
+    const char *state_dir;
 };
 
 struct coto_api;
@@ -95,6 +96,7 @@ struct api_job {
     bool is_stream;  /* output is told as events */
     bool is_dropped; /* its client did not read; it runs on */
     bool is_async;   /* its client has its answer already */
+    bool is_apart;   /* a process that the front before this one has started runs it */
     unsigned char carry[2][4]; /* events: an unfinished character of stdout, stderr */
     size_t carried[2];
     json_t *body;
@@ -139,17 +141,6 @@ struct api_workers {
     pthread_t threads[512];
 };
 
-/* What became of an async execution. */
-struct api_outcome {
-    char id[COTO_ID_TEXT];
-    struct coto_caller caller;
-    char sandbox[COTO_ID_TEXT];
-    char accepted[COTO_TIME_TEXT];
-    int64_t ended_us;
-    struct coto_buf text; /* "result":... or "error":... */
-    struct api_outcome *next;
-};
-
 /* ---- sandboxes of callers (sandboxes.c) ---- */
 
 enum api_state { API_IDLE, API_BUSY, API_ENDING };
@@ -165,6 +156,7 @@ struct api_sandbox {
     struct coto_sandbox *box;
     struct coto_policy policy; /* what it was created with; executions start from it */
     struct coto_plan plan;     /* the box refers to it */
+    uint64_t held; /* adopted: the launcher's number of it; its stream comes later */
     unsigned next_proc;
     unsigned executions;
     const char *ended_as; /* "expired", "lost"; NULL: destroyed */
@@ -197,8 +189,6 @@ struct coto_api {
     unsigned transfers; /* that run */
     struct api_tenant *tenants[API_BUCKETS];
     struct api_job *running[API_BUCKETS]; /* executions, by id */
-    struct api_outcome *outcomes, **last_outcome; /* of async executions, oldest first */
-    size_t outcome_bytes, outcome_count;
     struct api_counters counters;
     struct coto_policy ceiling; /* of what callers may set: the most */
     struct coto_buf openapi;
@@ -285,12 +275,14 @@ int api_body_code(struct api_job *job);
 /* execute.c */
 void api_plan_parked(struct coto_plan *plan);
 void api_run_plan(struct api_job *job, struct coto_run_in *in);
+void api_execution_set(struct api_job *job); /* run or execute, by whether it has a sandbox */
 
 /* tenants.c: 0, or -1 after a refusal (429) */
 int api_tenant_admit(struct api_call *call);
 int api_tenant_begin(struct api_call *call, struct api_job *job);
 void api_tenant_end(struct api_job *job);
 int api_tenant_take_sandbox(struct api_call *call, struct api_sandbox *sandbox);
+void api_tenant_adopt_sandbox(struct coto_api *api, struct api_sandbox *sandbox);
 void api_tenant_drop_sandbox(struct api_sandbox *sandbox);
 void api_tenants_expire(struct coto_api *api, int64_t now_us);
 
@@ -309,14 +301,27 @@ void api_running_remove(struct api_job *job);
 struct api_job *api_running_find(struct coto_api *api, const struct coto_caller *caller, const char *id);
 /* 202, and the client is free to go. */
 void api_accept(struct api_job *job);
-/* Keeps what the client of an async execution comes back for, for a while. */
-void api_outcome_keep(struct api_job *job);
-const struct api_outcome *api_outcome_find(struct coto_api *api, const struct coto_caller *caller,
-                                           const char *id); /* or NULL */
-void api_outcomes_expire(struct coto_api *api, int64_t now_us);
+
+/* async.c */
+void api_async_prepare(struct api_job *job); /* once it is one */
+void api_async_run(struct api_job *job, int channel_fd); /* on a worker, instead of its `run` */
+void api_async_forget(const struct api_job *job);        /* its end is recorded */
+/* Whether it has begun, in a process of its own; the job then waits for that one. */
+bool api_async_find(struct api_job *job);
+/* Removes what belongs to none of these executions. */
+void api_async_sweep(const struct coto_api *api, const struct coto_strv *ids);
+
+/* adopt.c: what the front before this one has left, before anybody is served. */
+int coto_api_adopt(struct coto_api *api, struct coto_err *err);
+/* A sandbox that a process of the front before this one has used: gets its stream. */
+int api_adopt_stream(struct api_job *job, int channel_fd);
+/* What the next front must know of a sandbox. */
+void api_write_hold(const struct api_job *job, struct coto_buf *out);
 
 /* sandboxes.c */
 unsigned api_bucket(const char *id);
+/* The policy of the job's body becomes the sandbox's, and its plan. */
+int api_sandbox_plan(struct api_job *job, struct api_sandbox *sandbox);
 /* A job that has the call's sandbox to itself until api_sandbox_release; NULL: answered. */
 struct api_job *api_sandbox_job(struct api_call *call);
 void api_sandbox_release(struct api_job *job);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define KEEP_BYTES (10 * COTO_MB)
+#define PROCS_MAX 60000 /* a frame has 16 bits for a process number */
 
 /* The common case has an interpreter waiting for it. An AppArmor profile comes with an
  * execve, and that one makes none. */
@@ -99,6 +100,8 @@ static void submit_execution(struct api_call *call, struct api_job *job)
     job->is_stream = wants_events(call);
     job->is_async = json_is_true(json_object_get(job->body, "async"));
     if (check_how(job) == 0) {
+        if (job->is_async)
+            api_async_prepare(job);
         coto_clock_utc(job->accepted);
         if (!job->is_async)
             api_submit(job);
@@ -106,6 +109,8 @@ static void submit_execution(struct api_call *call, struct api_job *job)
             api_record_accepted(job);
         return;
     }
+    if (job->is_async)
+        api_async_forget(job);
     job->is_async = false;
     job->done(job);
     api_reply_job(job);
@@ -130,17 +135,6 @@ static void run_once(struct api_job *job, int channel_fd)
     struct coto_json json = {.out = &job->reply};
     coto_report_json(&job->result, &job->plan, &json);
     coto_buf_addc(&job->reply, '\n');
-}
-
-void coto_api_run(struct api_call *call)
-{
-    struct api_job *job = api_job_new(call);
-
-    if (!job)
-        return;
-    job->run = run_once;
-    job->done = count;
-    submit_execution(call, job);
 }
 
 /* ---- execute ---- */
@@ -175,6 +169,8 @@ static void execute(struct api_job *job, int channel_fd)
 
     if (api_body_policy(job, &s->policy) || api_body_code(job))
         return;
+    if (s->next_proc > PROCS_MAX)
+        s->next_proc = 1; /* long gone */
     struct coto_run_in in = {.sandbox = s->box, .first_proc = s->next_proc, .keep = true};
     /* The sandbox is what it was made as; only what is started may differ. */
     job->plan.parked = s->plan.parked && job->plan.language == s->plan.language && !job->cold;
@@ -193,13 +189,30 @@ static void executed(struct api_job *job)
     api_sandbox_release(job);
 }
 
+/* ---- the endpoints ---- */
+
+void api_execution_set(struct api_job *job)
+{
+    job->run = job->sandbox ? execute : run_once;
+    job->done = job->sandbox ? executed : count;
+}
+
+void coto_api_run(struct api_call *call)
+{
+    struct api_job *job = api_job_new(call);
+
+    if (!job)
+        return;
+    api_execution_set(job);
+    submit_execution(call, job);
+}
+
 void coto_api_execute(struct api_call *call)
 {
     struct api_job *job = api_sandbox_job(call);
 
     if (!job)
         return;
-    job->run = execute;
-    job->done = executed;
+    api_execution_set(job);
     submit_execution(call, job);
 }

@@ -104,9 +104,15 @@ static void get(struct api_job *job, int channel_fd)
         return;
     write_execution(&execution, &json);
     coto_buf_addc(&job->reply, '\n');
+    coto_auto_buf outcome = {0};
+    if (coto_records_get_outcome(job->api->records, job->caller.tenant, job->query.id, &outcome,
+                                 &job->err) == 1) {
+        job->reply.len -= 2; /* "}\n" */
+        coto_buf_addf(&job->reply, ",%s}\n", coto_buf_str(&outcome));
+    }
 }
 
-/* One that has not begun, or failed before it could: it has no record. */
+/* One that has not begun: it may have no record yet. */
 static void write_unrecorded(struct api_job *job, const char *verdict, const char *since)
 {
     struct coto_execution e = {.duration_us = -1, .exit_code = -1, .cpu_us = -1, .memory_peak_bytes = -1};
@@ -122,20 +128,13 @@ static void write_unrecorded(struct api_job *job, const char *verdict, const cha
     coto_buf_addc(&job->reply, '\n');
 }
 
-/* On the loop, where the outcomes are. */
+/* On the loop. */
 static void got(struct api_job *job)
 {
     const struct api_job *running = api_running_find(job->api, &job->caller, job->query.id);
-    const struct api_outcome *outcome = api_outcome_find(job->api, &job->caller, job->query.id);
 
     if (job->status == 404 && running)
         write_unrecorded(job, "queued", running->accepted);
-    else if (job->status == 404 && outcome)
-        write_unrecorded(job, "error", outcome->accepted);
-    if (job->err.kind || !outcome)
-        return;
-    job->reply.len -= 2; /* "}\n" */
-    coto_buf_addf(&job->reply, ",%s}\n", coto_buf_str(&outcome->text));
 }
 
 void coto_api_execution(struct api_call *call)

@@ -175,6 +175,22 @@ static void keep_answer(struct api_job *job)
     }
 }
 
+/* For the client of an async execution, who comes back for it. */
+static void keep_outcome(struct api_job *job)
+{
+    struct coto_promise *promise = coto_record_promise(job->record);
+
+    if (!promise)
+        return; /* how it ended is still told */
+    if (job->err.kind) {
+        coto_buf_adds(&promise->outcome, "\"error\":");
+        api_write_error(&job->err, job->field, &promise->outcome);
+    } else {
+        coto_buf_adds(&promise->outcome, "\"result\":");
+        coto_buf_add(&promise->outcome, job->reply.data, strcspn(coto_buf_str(&job->reply), "\n"));
+    }
+}
+
 static void recorded(void *arg, const struct coto_err *err)
 {
     struct api_job *job = arg;
@@ -201,6 +217,8 @@ void api_record_and_finish(struct api_job *job)
     }
     if (job->key && is_final(job))
         keep_answer(job);
+    if (job->is_async)
+        keep_outcome(job);
     record->done = recorded;
     record->arg = job;
     job->record = NULL;
@@ -213,7 +231,7 @@ static void accepted(void *arg, const struct coto_err *err)
 {
     struct api_job *job = arg;
 
-    api_key_free(job->api, job->key); /* the promise is kept; it is the answer */
+    api_key_free(job->api, job->key); /* the answer is kept */
     job->key = NULL;
     if (!err) {
         job->must_run = true;
@@ -239,6 +257,11 @@ void api_record_accepted(struct api_job *job)
         return;
     }
     snprintf(record->u.execution.verdict, sizeof record->u.execution.verdict, "queued");
+    struct coto_promise *promise = coto_record_promise(record);
+    char *request = json_dumps(job->body, JSON_COMPACT);
+    if (promise && request)
+        coto_buf_adds(&promise->request, request);
+    free(request);
     if (job->key && (record->kept = new_kept(job))) {
         record->kept->status = 202;
         api_write_accepted(job, &record->kept->reply);

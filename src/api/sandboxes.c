@@ -152,28 +152,36 @@ static int plan_files(struct api_job *job, const struct api_sandbox *s)
     return api_body_files(job);
 }
 
-static void create(struct api_job *job, int channel_fd)
+int api_sandbox_plan(struct api_job *job, struct api_sandbox *s)
 {
-    struct api_sandbox *s = job->sandbox;
     const struct coto_source_code nothing = {.text = "", .text_len = 0};
     const char *agent = json_string_value(json_object_get(job->body, "agent_id"));
 
     snprintf(s->agent, sizeof s->agent, "%s", agent ? agent : "");
     if (api_body_policy(job, NULL) || coto_policy_check(&job->policy, &job->err) ||
         coto_plan_make(&job->policy, &nothing, &s->plan, &job->err))
-        return;
+        return -1;
     s->policy = job->policy;
     job->policy = (struct coto_policy){0};
     api_plan_parked(&s->plan);
     s->plan.parked = s->plan.parked && !job->cold;
-    if (coto_plan_new_id(s->id, &job->err) || mint_token(job, s) || plan_files(job, s))
-        return;
-    if (coto_launch_create(channel_fd, &s->plan, job->api->workers.queued, &s->box, &job->err) ||
-        put_files(job, s))
+    return 0;
+}
+
+static void create(struct api_job *job, int channel_fd)
+{
+    struct api_sandbox *s = job->sandbox;
+    coto_auto_buf hold = {0};
+
+    if (api_sandbox_plan(job, s) || coto_plan_new_id(s->id, &job->err) || mint_token(job, s) ||
+        plan_files(job, s))
         return;
     s->next_proc = 1;
     s->created_us = s->used_us = coto_clock_us();
     coto_clock_utc(s->created_at);
+    api_write_hold(job, &hold);
+    if (coto_launch_create_held(channel_fd, &s->plan, &hold, &s->box, &job->err) || put_files(job, s))
+        return;
     api_record_sandbox(job, "alive");
 }
 
@@ -325,7 +333,6 @@ void coto_api_tick(void *arg)
         }
     }
     api_forget_revoked(api, (int64_t)time(NULL));
-    api_outcomes_expire(api, now);
     api_tenants_expire(api, now);
     coto_loop_timer(api->loop, TICK_MS, coto_api_tick, api);
 }

@@ -101,6 +101,15 @@ int api_tenant_take_sandbox(struct api_call *call, struct api_sandbox *sandbox)
     return 0;
 }
 
+void api_tenant_adopt_sandbox(struct coto_api *api, struct api_sandbox *sandbox)
+{
+    struct api_tenant *tenant = find(api, sandbox->tenant);
+
+    if (tenant)
+        tenant->sandboxes++;
+    sandbox->owner = tenant;
+}
+
 void api_tenant_drop_sandbox(struct api_sandbox *sandbox)
 {
     if (sandbox->owner)

@@ -158,8 +158,8 @@ void api_finish(void *arg)
     struct api_job *job = arg;
 
     if (job->is_async) {
-        api_outcome_keep(job);
         api_callback_send(job);
+        api_async_forget(job);
     }
     job->done(job);
     api_reply_job(job);
@@ -173,7 +173,10 @@ static void serve(struct api_job *job, int channel)
 {
     struct coto_sandbox *box = NULL;
 
-    job->run(job, channel);
+    if (job->is_async)
+        api_async_run(job, channel);
+    else
+        job->run(job, channel);
     if (!job->needs_no_launcher)
         api_note_lost(job, channel);
     if (job->destroy_box) {

@@ -215,7 +215,8 @@ static int fill(struct coto_keys *keys, const struct coto_keys_config *config,
                 struct coto_err *err)
 {
     if (set_rules(keys, config, err) || copy_files(keys, config, err) ||
-        coto_key_generate(COTO_KEY_HS256, &keys->own, err))
+        (config->own ? coto_key_from_secret(config->own, COTO_KEY_SECRET_MIN, &keys->own, err)
+                     : coto_key_generate(COTO_KEY_HS256, &keys->own, err)))
         return -1;
     keys->own.is_own = true;
     return coto_keys_reload(keys, err);

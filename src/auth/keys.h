@@ -85,6 +85,7 @@ struct coto_keys_config {
     const char *const *names; /* of the files, where they lie elsewhere meanwhile; NULL: files */
     const char *aud;          /* tokens must be for this audience; NULL: "coto" */
     const char *iss;          /* and of this issuer; NULL: of any that signs with these keys */
+    const unsigned char *own; /* the service's own secret, COTO_KEY_SECRET_MIN bytes; NULL: a new one */
     int64_t skew_s;           /* clocks may differ by this; at most 60, negative: 60 */
 };
 

@@ -147,10 +147,10 @@ int coto_fd_send(int socket, char byte, const int *fds, int count)
     return n == 1 ? 0 : -1;
 }
 
-int coto_fd_receive(int socket, char *ret_byte, int *fds, int max)
+ssize_t coto_fd_receive_with(int socket, void *data, size_t len, int *fds, int max, int *ret_count)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(SEND_MAX * sizeof(int))];
-    struct iovec iov = {.iov_base = ret_byte, .iov_len = 1};
+    struct iovec iov = {.iov_base = data, .iov_len = len};
     struct msghdr msg = {
         .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     ssize_t n;
@@ -158,18 +158,26 @@ int coto_fd_receive(int socket, char *ret_byte, int *fds, int max)
     do
         n = recvmsg(socket, &msg, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
-    if (n == 0)
-        errno = EPIPE;
-    if (n != 1)
-        return -1;
-    struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
+    *ret_count = 0;
+    struct cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
     if (!head || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
-        return 0;
+        return n;
     int count = (int)((head->cmsg_len - CMSG_LEN(0)) / sizeof(int));
     if (count > max)
         count = max;
     memcpy(fds, CMSG_DATA(head), (size_t)count * sizeof(int));
-    return count;
+    *ret_count = count;
+    return n;
+}
+
+int coto_fd_receive(int socket, char *ret_byte, int *fds, int max)
+{
+    int count;
+    ssize_t n = coto_fd_receive_with(socket, ret_byte, 1, fds, max, &count);
+
+    if (n == 0)
+        errno = EPIPE;
+    return n == 1 ? count : -1;
 }
 
 /* Kernel ABI, spelled here because the C library's headers may be older. */
@@ -185,6 +193,54 @@ struct coto_open_how {
 #define SYS_openat2 437
 #endif
 
+/* One name, never through a link; a link itself only where openat2 would give it. */
+static int open_name(int dirfd, const char *name, int flags, unsigned mode)
+{
+    struct stat st;
+
+    if (strcmp(name, "..") == 0) {
+        errno = EXDEV;
+        return -1;
+    }
+    coto_auto_fd fd = openat(dirfd, name, flags | O_NOFOLLOW | O_CLOEXEC, mode);
+    if (fd >= 0 && flags & O_PATH && !(flags & O_NOFOLLOW) && fstat(fd, &st) == 0 &&
+        S_ISLNK(st.st_mode)) {
+        errno = ELOOP;
+        return -1;
+    }
+    return coto_take_fd(&fd);
+}
+
+/* The same name by name, for gVisor, whose kernel has no openat2. */
+static int open_by_names(int dirfd, const char *path, int flags, unsigned mode)
+{
+    coto_auto_fd at = fcntl(dirfd, F_DUPFD_CLOEXEC, 0);
+    char name[256];
+
+    if (*path == '/' || !*path)
+        errno = *path ? EXDEV : ENOENT;
+    while (at >= 0 && *path && *path != '/') {
+        size_t len = strcspn(path, "/");
+        if (len >= sizeof name) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        memcpy(name, path, len);
+        name[len] = '\0';
+        path += len;
+        bool is_last = !path[strspn(path, "/")];
+        int more = *path ? O_DIRECTORY : 0; /* "dir/" must be one */
+        path += strspn(path, "/");
+        int next = open_name(at, name, is_last ? flags | more : O_PATH | O_DIRECTORY,
+                             is_last ? mode : 0);
+        if (is_last || next < 0)
+            return next;
+        close(at);
+        at = next;
+    }
+    return -1;
+}
+
 int coto_path_open_beneath(int dirfd, const char *path, int flags, unsigned mode)
 {
     struct coto_open_how how = {
@@ -193,7 +249,8 @@ int coto_path_open_beneath(int dirfd, const char *path, int flags, unsigned mode
         .resolve =
             COTO_RESOLVE_BENEATH | COTO_RESOLVE_NO_SYMLINKS | COTO_RESOLVE_NO_MAGICLINKS,
     };
-    return (int)syscall(SYS_openat2, dirfd, path, &how, sizeof how);
+    int fd = (int)syscall(SYS_openat2, dirfd, path, &how, sizeof how);
+    return fd < 0 && errno == ENOSYS ? open_by_names(dirfd, path, flags, mode) : fd;
 }
 
 int coto_path_make_parents(int dirfd, const char *path, unsigned mode)

@@ -240,7 +240,8 @@ static int make_api(struct front *f, struct coto_err *err)
         .tenant_rate = (unsigned)num[COTO_SET_TENANT_RATE],
         .tenant_burst = (unsigned)num[COTO_SET_TENANT_BURST],
         .callback_origins = (const char *const *)f->settings->text[COTO_SET_CALLBACK_ORIGIN].items,
-        .callback_fd = f->callback_fd};
+        .callback_fd = f->callback_fd,
+        .state_dir = f->state};
 
     return coto_api_new(&config, f->loop, f->ask->control_fd, &f->api, err);
 }
@@ -275,6 +276,7 @@ static int open_keys(struct front *f, struct coto_err *err)
         .names = (const char *const *)f->settings->text[COTO_SET_JWT_KEY].items,
         .aud = coto_settings_text(f->settings, COTO_SET_JWT_AUDIENCE),
         .iss = *iss ? iss : NULL,
+        .own = f->ask->secret,
         .skew_s = -1};
     if (coto_keys_new(&keys, &f->keys, err))
         return -1;
@@ -304,7 +306,7 @@ static int open_records(struct front *f, struct coto_err *err)
     if (stats.interrupted)
         fprintf(stderr, "coto serve: %u executions of an earlier service were interrupted\n",
                 stats.interrupted);
-    return coto_api_load_revoked(f->api, err);
+    return coto_api_load_revoked(f->api, err) || coto_api_adopt(f->api, err) ? -1 : 0;
 }
 
 /* What others can reach is never served without TLS. */

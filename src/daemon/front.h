@@ -17,6 +17,7 @@ struct coto_front_ask {
     int control_fd;    /* to the launcher; taken */
     int keeper_fd;     /* to the keeper; taken */
     pid_t keeper;
+    const unsigned char *secret; /* for tokens of sandboxes; the same for each front of this keeper */
 };
 
 /* Serves until it is told to end; the exit status. */

@@ -5,16 +5,19 @@
  *             reads no byte of the network and none of a sandbox
  *   front     its fork, then another user behind seccomp and Landlock; HTTP, TLS, JSON, tokens
  *   launcher  coto-launch; as privileged as the keeper; makes sandboxes
- * Front and launcher share a control channel; the keeper keeps no end of it. So when the
- * front ends, the launcher sees that channel close, ends every sandbox and itself, and the keeper
- * starts both again. When the launcher ends, its sandboxes die with it (parent-death signals;
- * whatever was not reached by them is our child now, because we are a subreaper, and is
- * killed here), the front answers what ran in them with an error, and gets the channel of a
- * new launcher. When the keeper is killed the kernel kills the front, and that ends the
- * launcher. The next life waits for the last one's lock, which all three hold.
+ * Front and launcher share a control channel; the keeper keeps no end of it, but has a channel
+ * of its own to the launcher. When the front ends, a new one is started and its control channel
+ * sent to the launcher, which has kept the sandboxes that callers hold (launcher/hold.c); async
+ * executions go on meanwhile in processes of their own (api/async.c). When the launcher ends, its
+ * sandboxes die with it (parent-death signals; whatever was not reached by them is our child
+ * now, because we are a subreaper, and is killed here), the front answers what ran in them
+ * with an error, and gets the channel of a new launcher. When the keeper is killed the kernel
+ * kills the front, and the launcher sees its channel close and ends. The next life waits for
+ * the last one's lock, which all three hold.
  */
 #include "daemon/keeper.h"
 
+#include "auth/keys.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "daemon/callback.h"
@@ -34,6 +37,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -55,6 +59,7 @@ struct keeper {
     struct coto_files files;
     unsigned uid, gid; /* of the front */
     int signal_fd, talk_fd;
+    int launch_fd; /* our channel to the launcher */
     pid_t front, launcher; /* 0: does not run */
     unsigned launchers;    /* started so far */
     bool was_ready, stopping;
@@ -63,6 +68,7 @@ struct keeper {
     int64_t retry_us;                 /* nothing is started before */
     int64_t sweep_us, sweep_until_us; /* of cgroups that a killed launcher left; 0: none */
     int64_t look_us;                  /* when key files are looked at again; 0: there are none */
+    unsigned char secret[COTO_KEY_SECRET_MIN];
     unsigned crashes;
     int64_t crashes_since_us;
 };
@@ -82,14 +88,14 @@ static void say(const char *what, const char *rest)
 
 /* ---- starting ---- */
 
-static void exec_launcher(const struct keeper *k, const char *path, int control)
+static void exec_launcher(const struct keeper *k, const char *path, int keeper)
 {
     char texts[4][40];
     char *argv[] = {"coto-launch", texts[0], texts[1], texts[2], texts[3], NULL};
     char *envp[] = {NULL};
     sigset_t none;
 
-    snprintf(texts[0], sizeof texts[0], "--control=%d", control);
+    snprintf(texts[0], sizeof texts[0], "--keeper=%d", keeper);
     snprintf(texts[1], sizeof texts[1], "--life=%d", k->place.life_lock);
     snprintf(texts[2], sizeof texts[2], "--generation=%u", k->launchers);
     snprintf(texts[3], sizeof texts[3], "--max-sandboxes=%d",
@@ -97,13 +103,12 @@ static void exec_launcher(const struct keeper *k, const char *path, int control)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     setpgid(0, 0); /* a key press at the terminal must not reach what runs in sandboxes */
-    fcntl(control, F_SETFD, 0);
+    fcntl(keeper, F_SETFD, 0);
     fcntl(k->place.life_lock, F_SETFD, 0);
     execve(path, argv, envp);
     _exit(127);
 }
 
-/* The front's end of the control channel, or -1. */
 static int start_launcher(struct keeper *k, struct coto_err *err)
 {
     char path[4096];
@@ -123,7 +128,26 @@ static int start_launcher(struct keeper *k, struct coto_err *err)
         return coto_err_set(err, COTO_ERR_LIMIT, errno, "start the launcher");
     }
     k->launcher = pid;
+    k->launch_fd = sv[0];
     coto_place_note(&k->place, pid);
+    return 0;
+}
+
+/* The front's end of a control channel whose other end the launcher has, or -1. */
+static int connect_launcher(struct keeper *k, struct coto_err *err)
+{
+    int sv[2];
+
+    if ((!k->launcher && start_launcher(k, err)))
+        return -1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv))
+        return coto_err_set(err, COTO_ERR_LIMIT, errno, "connect the launcher");
+    int failed = coto_fd_send(k->launch_fd, 'F', &sv[1], 1);
+    close(sv[1]);
+    if (failed) {
+        close(sv[0]);
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "connect the launcher");
+    }
     return sv[0];
 }
 
@@ -137,9 +161,11 @@ static void become_front(struct keeper *k, int control, int talk, pid_t keeper)
                                        .owner_uid = getuid(),
                                        .control_fd = control,
                                        .keeper_fd = talk,
-                                       .keeper = keeper};
+                                       .keeper = keeper,
+                                       .secret = k->secret};
 
     close(k->signal_fd);
+    coto_own_close(&k->launch_fd); /* its end is the launcher's: the keeper's alone to hold */
     coto_own_close(&k->place.keeper_lock);
     exit(coto_front_run(&ask));
 }
@@ -169,14 +195,14 @@ static int start_front(struct keeper *k, int control, struct coto_err *err)
 
 static int start_both(struct keeper *k, struct coto_err *err)
 {
-    coto_auto_fd control = start_launcher(k, err);
+    coto_auto_fd control = connect_launcher(k, err);
 
     return control < 0 ? -1 : start_front(k, control, err);
 }
 
 static int renew_launcher(struct keeper *k, struct coto_err *err)
 {
-    coto_auto_fd control = start_launcher(k, err);
+    coto_auto_fd control = connect_launcher(k, err);
     struct coto_message message = {.what = COTO_TALK_LAUNCHER, .fds = {control}, .fd_count = 1};
 
     if (control < 0)
@@ -187,6 +213,16 @@ static int renew_launcher(struct keeper *k, struct coto_err *err)
 }
 
 /* ---- the dead ---- */
+
+/* A process of a front that has died; it ends by itself when its sandbox does. */
+static bool is_async(pid_t pid)
+{
+    char path[64];
+    char name[32];
+
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    return coto_file_read_at(AT_FDCWD, path, name, sizeof name) > 0 && strcmp(name, "coto-async") == 0;
+}
 
 /* Children that are neither of the two were a launcher's. */
 static void kill_orphans(const struct keeper *k)
@@ -200,7 +236,7 @@ static void kill_orphans(const struct keeper *k)
     for (char *rest = NULL, *word = strtok_r(text, " \n", &rest); word;
          word = strtok_r(NULL, " \n", &rest)) {
         pid_t pid = (pid_t)atol(word);
-        if (pid > 1 && pid != k->front && pid != k->launcher)
+        if (pid > 1 && pid != k->front && pid != k->launcher && !is_async(pid))
             kill(pid, SIGKILL);
     }
 }
@@ -235,12 +271,13 @@ static void front_ended(struct keeper *k, int status)
 {
     k->front = 0;
     coto_own_close(&k->talk_fd);
-    k->kill_us = coto_clock_us() + LAUNCHER_END_US;
-    if (k->stopping)
-        return;
-    if (!k->was_ready) { /* it has said why */
+    if (!k->stopping && !k->was_ready) { /* it has said why */
         k->stopping = true;
         k->status = WIFEXITED(status) ? WEXITSTATUS(status) : 70;
+    }
+    if (k->stopping) {
+        k->kill_us = coto_clock_us() + LAUNCHER_END_US;
+        coto_own_close(&k->launch_fd); /* the launcher ends by itself, and cleans up */
         return;
     }
     tell_end("front", status);
@@ -261,6 +298,7 @@ static void sweep(struct keeper *k, int64_t now)
 static void launcher_ended(struct keeper *k, int status)
 {
     k->launcher = 0;
+    coto_own_close(&k->launch_fd);
     if (status != 0) {
         k->sweep_us = coto_clock_us();
         k->sweep_until_us = k->sweep_us + SWEEP_US;
@@ -381,6 +419,8 @@ static void begin_stop(struct keeper *k)
     coto_notify("STOPPING=1");
     if (k->front)
         kill(k->front, SIGTERM);
+    else
+        coto_own_close(&k->launch_fd);
 }
 
 static void on_signals(struct keeper *k)
@@ -438,7 +478,7 @@ static void step(struct keeper *k)
         look_at_files(k, now);
     if (k->sweep_us && now >= k->sweep_us)
         sweep(k, now);
-    if (k->stopping || now < k->retry_us || (k->front && k->launcher) || (!k->front && k->launcher))
+    if (k->stopping || now < k->retry_us || (k->front && k->launcher))
         return;
     k->kill_us = 0;
     if (k->front ? renew_launcher(k, &err) : start_both(k, &err)) {
@@ -452,9 +492,9 @@ static int wait_ms(const struct keeper *k)
     int64_t now = coto_clock_us();
     int64_t until = INT64_MAX;
 
-    if (k->kill_us && (k->stopping || !k->front))
+    if (k->kill_us && k->stopping)
         until = k->kill_us;
-    if (!k->stopping && !k->launcher && k->retry_us < until)
+    if (!k->stopping && (!k->launcher || !k->front) && k->retry_us < until)
         until = k->retry_us;
     if (k->look_us && k->look_us < until)
         until = k->look_us;
@@ -532,11 +572,15 @@ static void choose_user(struct keeper *k)
 
 int coto_keeper_run(struct coto_settings *settings)
 {
-    static struct keeper k = {.signal_fd = -1, .talk_fd = -1};
+    static struct keeper k = {.signal_fd = -1, .talk_fd = -1, .launch_fd = -1};
     struct coto_err err = {0};
 
     k.settings = settings;
     choose_user(&k);
+    if (getrandom(k.secret, sizeof k.secret, 0) != (ssize_t)sizeof k.secret) {
+        coto_err_set(&err, COTO_ERR_SYSTEM, errno, "random numbers");
+        return coto_keeper_fail(&err);
+    }
     prctl(PR_SET_NAME, "coto-keeper");
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -13,7 +13,8 @@
  * (not what was asked) just before execve; that is the STARTED frame.
  *
  * When the stream ends, for whatever reason, it kills everything and exits: a
- * sandbox never outlives its supervisor.
+ * sandbox never outlives its supervisor. A stream is replaced by another one that comes as a
+ * descriptor through it: the launcher of a service does that when the front has died.
  *
  * As PID 1 "everything" is kill(-1), which is atomic against fork. Elsewhere (the
  * subprocess level) it is a child subreaper and kills its descendants until none is

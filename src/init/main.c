@@ -28,9 +28,12 @@ int init_send(struct init *init)
     int failed = init->send_failed || init->out.failed ||
                  coto_fd_write_all(init->out_fd, init->out.data, init->out.len) < 0;
 
+    /* Nobody listens: end, unless the stream itself is still open (take_stream). */
+    if (failed && !init->send_failed)
+        init->bye = init->bye || init->out.failed || !init->is_pid1 ||
+                    (errno != EPIPE && errno != ECONNRESET);
     coto_buf_clear(&init->out);
-    if (failed)
-        init->send_failed = init->bye = true; /* nobody listens: end */
+    init->send_failed = init->send_failed || failed;
     return failed ? -1 : 0;
 }
 
@@ -283,12 +286,42 @@ static void handle(struct init *init, const struct coto_frame *frame)
         init_send_error(init, frame->proc, &err);
 }
 
+/* The host's end was lost with the process that had it, perhaps in the middle of a frame, and there
+ * is another one. What ran for the old one is ended; what only waits, an interpreter with
+ * its state, goes on waiting. */
+static void take_stream(struct init *init, int fd)
+{
+    for (int i = 0; i < COTO_INIT_PROCS; i++)
+        if (init->procs[i].id) {
+            end_everything(init);
+            free_proc(&init->procs[i]);
+        }
+    coto_own_close(&init->put_fd);
+    coto_frame_reader_fini(&init->reader);
+    init->reader = (struct coto_frame_reader){0};
+    coto_buf_clear(&init->out);
+    init->send_failed = false;
+    if (dup3(fd, init->in_fd, O_CLOEXEC) < 0 ||
+        (init->out_fd != init->in_fd && dup3(fd, init->out_fd, O_CLOEXEC) < 0))
+        init->bye = true;
+    close(fd);
+}
+
 static void read_stream(struct init *init)
 {
     size_t room;
     char *to = coto_frame_reader_space(&init->reader, &room);
-    ssize_t n = to ? read(init->in_fd, to, room) : -1;
+    int stream = -1;
+    int fds;
+    ssize_t n = to ? coto_fd_receive_with(init->in_fd, to, room, &stream, 1, &fds) : -1;
 
+    if (to && n < 0 && errno == ENOTSOCK) /* at levels where the stream is a pipe */
+        n = read(init->in_fd, to, room);
+
+    if (stream >= 0) {
+        take_stream(init, stream);
+        return;
+    }
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return;
     if (n <= 0) {

@@ -29,6 +29,7 @@ static void free_box(struct launcher *l, struct box *box)
     }
     coto_frame_reader_fini(&box->reader);
     coto_plan_fini(&box->plan);
+    coto_buf_fini(&box->hold);
     free(box);
 }
 

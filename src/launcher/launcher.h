@@ -1,8 +1,9 @@
 /* The launcher: the part of the service that holds privilege.
  *
- * Theory of operation. One thread, one epoll. The front asks over channels (see
- * drivers/launcher/talk.h); the first one is the control channel, and when that closes
- * everything ends. A box is a sandbox on its way through four states:
+ * Theory of operation. One thread, one epoll. The keeper's channel tells of each new front, and
+ * when it closes everything ends. The front asks over channels (see drivers/launcher/talk.h),
+ * the first of which is its control channel; when that closes the front is dead (hold.c). A
+ * box is a sandbox on its way through four states:
  *
  *   STARTING  created; its init has not said READY
  *   READY     on a shelf of the pool, or handed over in the same moment
@@ -40,7 +41,11 @@ struct source {
 struct channel {
     struct source source;
     int fd;
-    bool is_control;
+    bool is_keeper, is_control;
+    bool stays;           /* its process outlives the front */
+    unsigned front;       /* of which it is */
+    uint64_t number;
+    struct coto_buf hold; /* of the box it waits for */
     struct channel *next; /* in a shelf's queue */
     bool waits;           /* in a queue, or for a box of its own */
     bool gone;
@@ -59,6 +64,8 @@ struct box {
     struct channel *waiter;  /* gets CREATED, or USED at the end */
     struct box *next;        /* on its shelf while READY */
     int64_t made_us;
+    struct coto_buf hold;    /* what the next front must know of it; empty: it ends with this one */
+    uint64_t user;           /* number of a channel that stays and uses it; 0 */
 };
 
 struct shelf {
@@ -86,6 +93,9 @@ struct launcher {
     int epoll_fd;
     const struct coto_driver *driver;
     struct channel *channels[LAUNCHER_CHANNELS];
+    struct channel *control; /* NULL: there is no front now */
+    unsigned front;          /* how many fronts have died */
+    uint64_t channel_number;
     struct box *boxes[LAUNCHER_BOXES];
     struct shelf shelves[LAUNCHER_SHELVES];
     unsigned shelf_count;
@@ -123,9 +133,18 @@ void launcher_unpark(struct launcher *l, struct box *box); /* it ends meanwhile 
 void launcher_template_says(struct launcher *l);
 void launcher_template_stop(struct launcher *l);
 
+/* hold.c */
+void launcher_take_hold(struct channel *channel, const struct coto_frame *create);
+void launcher_hold(struct box *box, struct channel *channel);
+void launcher_keeper_says(struct launcher *l, struct channel *keeper);
+void launcher_front_gone(struct launcher *l);
+void launcher_user_gone(struct launcher *l, const struct channel *channel);
+struct box *launcher_held(struct launcher *l, uint64_t from); /* NULL: none */
+void launcher_use(struct launcher *l, struct channel *channel, uint64_t number);
+
 /* talk.c */
 void launcher_take_message(struct launcher *l, struct channel *channel);
-int launcher_add_channel(struct launcher *l, int fd, bool is_control);
+struct channel *launcher_add_channel(struct launcher *l, int fd);
 void launcher_close_channel(struct launcher *l, struct channel *channel);
 void launcher_answer_created(struct launcher *l, struct channel *channel, struct box *box);
 void launcher_answer_usage(struct launcher *l, struct channel *channel,

@@ -1,4 +1,4 @@
-/* coto-launch --control=FD [--max-sandboxes=N] [--generation=N] [--life=FD]: started by coto-serve,
+/* coto-launch --keeper=FD [--max-sandboxes=N] [--generation=N] [--life=FD]: started by coto-serve,
  * never by hand. Boxes of different generations have different numbers, so that the front cannot
  * take one for another. The descriptor of life is a lock that tells the next service
  * that we are still here; nobody else gets it. */
@@ -89,12 +89,12 @@ int main(int argc, char **argv)
 {
     static struct launcher l = {.max_boxes = LAUNCHER_BOXES / 2, .next_number = 1};
     struct coto_err err = {0};
-    int control = -1;
+    int keeper = -1;
 
     for (int i = 1; i < argc; i++) {
         long v;
-        if ((v = number_after(argv[i], "--control=")) >= 0)
-            control = (int)v;
+        if ((v = number_after(argv[i], "--keeper=")) >= 0)
+            keeper = (int)v;
         else if ((v = number_after(argv[i], "--max-sandboxes=")) > 0 && v < LAUNCHER_BOXES / 2)
             l.max_boxes = (unsigned)v;
         else if ((v = number_after(argv[i], "--generation=")) > 0)
@@ -102,24 +102,25 @@ int main(int argc, char **argv)
         else if ((v = number_after(argv[i], "--life=")) > 2)
             fcntl((int)v, F_SETFD, FD_CLOEXEC);
     }
-    if (control < 0 || fcntl(control, F_SETFD, FD_CLOEXEC)) {
+    if (keeper < 0 || fcntl(keeper, F_SETFD, FD_CLOEXEC)) {
         fprintf(stderr, "coto-launch: it is started by `coto serve`, not by hand\n");
         return 64;
     }
     signal(SIGCHLD, SIG_DFL);
     signal(SIGPIPE, SIG_IGN);
-    /* Ctrl-C is for the front, which then tells us. */
+    /* Ctrl-C is for the keeper, which then tells us. */
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
     if (getuid() == 0) /* an ordinary user could not write its children's id maps then */
         prctl(PR_SET_DUMPABLE, 0);
     l.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (coto_driver_choose(COTO_ISOLATION_PROCESS, &l.driver, &err) ||
-        launcher_add_channel(&l, control, true)) {
+    struct channel *channel = launcher_add_channel(&l, keeper);
+    if (coto_driver_choose(COTO_ISOLATION_PROCESS, &l.driver, &err) || !channel) {
         fprintf(stderr, "coto-launch: %s\n", err.kind ? err.text : strerror(errno));
         return 71;
     }
+    channel->is_keeper = true;
     if (l.driver && l.driver->serve)
         l.driver->serve();
     return run(&l);

@@ -120,6 +120,7 @@ static void start_for_shelf(struct launcher *l, struct shelf *shelf)
 
 static void hand_over(struct launcher *l, struct channel *channel, struct box *box)
 {
+    launcher_hold(box, channel);
     box->state = BOX_IN_USE;
     l->status.in_use++;
     channel->waits = false;
@@ -150,6 +151,7 @@ void launcher_create(struct launcher *l, struct channel *channel, const struct c
     struct shelf *shelf = launcher_find_shelf(l, frame);
     struct coto_err err = {0};
 
+    launcher_take_hold(channel, frame);
     if (shelf) {
         struct box *box = take_ready(l, shelf);
         shelf->taken++;

@@ -10,21 +10,26 @@
 
 /* ---- channels ---- */
 
-int launcher_add_channel(struct launcher *l, int fd, bool is_control)
+struct channel *launcher_add_channel(struct launcher *l, int fd)
 {
-    for (int i = 0; i < LAUNCHER_CHANNELS; i++) {
-        if (l->channels[i])
-            continue;
-        struct channel *channel = calloc(1, sizeof *channel);
-        if (!channel)
-            return -1;
-        *channel = (struct channel){
-            .source = {SOURCE_CHANNEL, channel}, .fd = fd, .is_control = is_control};
-        l->channels[i] = channel;
-        return launcher_watch(l, fd, &channel->source);
-    }
+    int i = 0;
+
+    while (i < LAUNCHER_CHANNELS && l->channels[i])
+        i++;
     errno = EMFILE;
-    return -1;
+    struct channel *channel = i < LAUNCHER_CHANNELS ? calloc(1, sizeof *channel) : NULL;
+    if (!channel)
+        return NULL;
+    *channel = (struct channel){.source = {SOURCE_CHANNEL, channel},
+                                .fd = fd,
+                                .front = l->front,
+                                .number = ++l->channel_number};
+    if (launcher_watch(l, fd, &channel->source)) {
+        free(channel);
+        return NULL;
+    }
+    l->channels[i] = channel;
+    return channel;
 }
 
 /* One that waits for an answer is kept until it has got it. */
@@ -33,6 +38,7 @@ static void free_channel(struct launcher *l, struct channel *channel)
     for (int i = 0; i < LAUNCHER_CHANNELS; i++)
         if (l->channels[i] == channel)
             l->channels[i] = NULL;
+    coto_buf_fini(&channel->hold);
     free(channel);
 }
 
@@ -43,8 +49,12 @@ void launcher_close_channel(struct launcher *l, struct channel *channel)
         close(channel->fd);
         channel->gone = true;
     }
-    if (channel->is_control)
+    if (channel->is_keeper)
         l->ending = true;
+    if (channel == l->control)
+        launcher_front_gone(l);
+    if (channel->stays)
+        launcher_user_gone(l, channel);
     if (!channel->waits)
         free_channel(l, channel);
 }
@@ -89,8 +99,22 @@ void launcher_answer_created(struct launcher *l, struct channel *channel, struct
     coto_launch_add_sandbox(&l->out, box->sandbox);
     if (answer(l, channel, at, box->sandbox->stream_fd))
         launcher_end_box(l, box, NULL);
-    else
+    else if (box->hold.len == 0)
         coto_own_close(&box->sandbox->stream_fd);
+}
+
+/* One that somebody else still uses has no stream for the new front yet. */
+static void answer_held(struct launcher *l, struct channel *channel, const struct box *box)
+{
+    size_t at = begin(l, box ? COTO_FRAME_CREATED : COTO_FRAME_DONE);
+
+    if (box) {
+        coto_frame_add_num(&l->out, COTO_TAG_L_BOX, box->number);
+        coto_frame_add_num(&l->out, COTO_TAG_L_BUSY, box->user != 0);
+        coto_frame_add(&l->out, COTO_TAG_L_HOLD, box->hold.data, box->hold.len);
+        coto_launch_add_sandbox(&l->out, box->sandbox);
+    }
+    answer(l, channel, at, box && !box->user ? box->sandbox->stream_fd : -1);
 }
 
 void launcher_answer_usage(struct launcher *l, struct channel *channel,
@@ -121,7 +145,7 @@ static void add_channel(struct launcher *l, struct channel *channel, int fd)
 {
     struct coto_err err = {0};
 
-    if (channel->is_control && fd >= 0 && launcher_add_channel(l, fd, false) == 0) {
+    if (channel->is_control && fd >= 0 && launcher_add_channel(l, fd)) {
         answer_done(l, channel);
         return;
     }
@@ -197,6 +221,13 @@ static void handle(struct launcher *l, struct channel *channel, const struct cot
     case COTO_FRAME_STATUS:
         answer_status(l, channel);
         break;
+    case COTO_FRAME_HELD:
+        answer_held(l, channel, launcher_held(l, coto_field_num(frame, COTO_TAG_L_BOX)));
+        break;
+    case COTO_FRAME_USE:
+        launcher_use(l, channel, coto_field_num(frame, COTO_TAG_L_BOX));
+        answer_done(l, channel);
+        break;
     case COTO_FRAME_USAGE:
     case COTO_FRAME_BOX_KILL:
     case COTO_FRAME_DESTROY:
@@ -212,6 +243,10 @@ void launcher_take_message(struct launcher *l, struct channel *channel)
 {
     struct coto_frame frame;
     int fd = -1;
+    if (channel->is_keeper) {
+        launcher_keeper_says(l, channel);
+        return;
+    }
     int got = coto_launch_receive(channel->fd, &l->in, &frame, &fd);
 
     if (got < 0 && errno == EAGAIN)

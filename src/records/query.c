@@ -139,6 +139,49 @@ int coto_records_get_kept(struct coto_records *r, struct coto_kept *kept, struct
     return end(r, st, code, err) ? -1 : code == SQLITE_ROW;
 }
 
+int coto_records_each_promise(struct coto_records *r, coto_promise_fn *fn, void *arg,
+                              struct coto_err *err)
+{
+    struct coto_execution execution;
+    sqlite3_stmt *st = begin(r, "SELECT " COLUMNS ", request FROM promises JOIN executions USING (id)"
+                                " WHERE ?1 IS NULL ORDER BY promises.seq",
+                             NULL, NULL);
+    int code;
+
+    while ((code = step(st)) == SQLITE_ROW) {
+        coto_auto_buf request = {0};
+        take_execution(st, &execution);
+        coto_buf_add(&request, sqlite3_column_blob(st, 12), (size_t)sqlite3_column_bytes(st, 12));
+        fn(arg, &execution, &request);
+    }
+    return end(r, st, code, err);
+}
+
+int coto_records_get_outcome(struct coto_records *r, const char *tenant, const char *id,
+                             struct coto_buf *ret_outcome, struct coto_err *err)
+{
+    sqlite3_stmt *st = begin(r, "SELECT outcome FROM outcomes WHERE tenant = ?1 AND id = ?2", tenant, id);
+    int code = step(st);
+
+    if (code == SQLITE_ROW)
+        coto_buf_add(ret_outcome, sqlite3_column_blob(st, 0), (size_t)sqlite3_column_bytes(st, 0));
+    return end(r, st, code, err) ? -1 : code == SQLITE_ROW;
+}
+
+int coto_records_get_sandbox(struct coto_records *r, const char *tenant, const char *id,
+                             unsigned *ret_executions, struct coto_err *err)
+{
+    sqlite3_stmt *st = begin(r, "SELECT (SELECT count(*) FROM executions WHERE tenant = ?1 AND"
+                                " sandbox = ?2) FROM sandboxes WHERE tenant = ?1 AND id = ?2"
+                                " AND state IN ('alive', 'interrupted')",
+                             tenant, id);
+    int code = step(st);
+
+    if (code == SQLITE_ROW)
+        *ret_executions = (unsigned)sqlite3_column_int64(st, 0);
+    return end(r, st, code, err) ? -1 : code == SQLITE_ROW;
+}
+
 int coto_records_each_revoked(struct coto_records *r, coto_revoked_fn *fn, void *arg,
                               struct coto_err *err)
 {

@@ -11,8 +11,10 @@
  * When the disk is full or broken every `done` hears of it, coto_records_check says so until
  * a later attempt succeeds, and nothing here ends the process.
  *
- * Never kept: code, output, environment, tokens. (The kept answer of a keyed request has the
- * output of that one run; it is removed after a day.)
+ * Never kept: code, output, environment, tokens; with two exceptions. The kept answer of a keyed
+ * request has the output of that one run; it is removed after a day. The request of an async
+ * execution is kept until that has ended, and then its result for ten minutes, so that both
+ * outlive the process that has accepted it.
  */
 #pragma once
 
@@ -77,6 +79,12 @@ struct coto_kept {
     struct coto_buf reply;
 };
 
+/* Of an async execution. */
+struct coto_promise {
+    struct coto_buf request; /* with "queued": what was accepted; kept until there is an outcome */
+    struct coto_buf outcome; /* with its end */
+};
+
 enum coto_record_kind { COTO_RECORD_EXECUTION, COTO_RECORD_SANDBOX, COTO_RECORD_REVOKED };
 
 /* Called on the loop; err is NULL when the record is durable. */
@@ -90,6 +98,7 @@ struct coto_record {
         struct coto_revoked revoked;
     } u;
     struct coto_kept *kept; /* committed with it; owned, may be NULL */
+    struct coto_promise *promise; /* the same */
     coto_records_fn *done;  /* NULL: nobody waits */
     void *arg;
     /* of the writer */
@@ -123,6 +132,7 @@ void coto_records_close(struct coto_records *records);
 /* ---- writing; from any thread ---- */
 
 struct coto_record *coto_record_new(enum coto_record_kind kind); /* NULL: no memory */
+struct coto_promise *coto_record_promise(struct coto_record *record); /* makes it; NULL: no memory */
 void coto_record_free(struct coto_record *record);
 void coto_records_put(struct coto_records *records, struct coto_record *record); /* takes it */
 /* 0, or -1 with why records cannot be written at present. */
@@ -155,6 +165,17 @@ int coto_records_list(struct coto_records *records, const struct coto_records_qu
 /* 1 with the request's hash, status and reply filled in, 0 unknown, -1. */
 int coto_records_get_kept(struct coto_records *records, struct coto_kept *kept,
                           struct coto_err *err);
+/* Executions that were accepted and have no outcome yet, oldest first. */
+typedef void coto_promise_fn(void *arg, const struct coto_execution *execution,
+                             const struct coto_buf *request);
+int coto_records_each_promise(struct coto_records *records, coto_promise_fn *fn, void *arg,
+                              struct coto_err *err);
+/* Appends it. 1 found, 0 not (or no more), -1. */
+int coto_records_get_outcome(struct coto_records *records, const char *tenant, const char *id,
+                             struct coto_buf *ret_outcome, struct coto_err *err);
+/* 1 when this sandbox was told to its owner and not ended by him, 0 not, -1. */
+int coto_records_get_sandbox(struct coto_records *records, const char *tenant, const char *id,
+                             unsigned *ret_executions, struct coto_err *err);
 typedef void coto_revoked_fn(void *arg, const struct coto_revoked *revoked);
 int coto_records_each_revoked(struct coto_records *records, coto_revoked_fn *fn, void *arg,
                               struct coto_err *err);

@@ -13,6 +13,9 @@ enum statement {
     ST_SANDBOX,
     ST_REVOKED,
     ST_KEPT,
+    ST_REQUEST,
+    ST_OUTCOME,
+    ST_FULFILLED,
     ST_WRITE_COUNT
 };
 
@@ -47,6 +50,8 @@ struct coto_records {
     pthread_mutex_t read_lock;
     sqlite3 *reader;
 };
+
+#define RECORDS_VERSION "2"
 
 /* store.c */
 int records_open_store(struct coto_records *r, struct coto_err *err);

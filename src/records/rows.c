@@ -32,6 +32,10 @@ static const char *const texts[ST_WRITE_COUNT] = {
                 " VALUES (?1, ?2, ?3, ?4, ?5, " NOW ") ON CONFLICT (tenant, key) DO UPDATE SET"
                 " request_hash = excluded.request_hash, status = excluded.status,"
                 " reply = excluded.reply, created = excluded.created",
+    [ST_REQUEST] = "INSERT INTO promises (id, request) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+    [ST_OUTCOME] = "INSERT INTO outcomes (id, tenant, outcome, ended)"
+                   " VALUES (?1, ?3, ?2, " NOW ") ON CONFLICT DO NOTHING",
+    [ST_FULFILLED] = "DELETE FROM promises WHERE id = ?1",
 };
 
 int records_prepare(struct coto_records *r)
@@ -131,6 +135,31 @@ static int write_kept(sqlite3_stmt *st, const struct coto_kept *kept)
     return code;
 }
 
+static int write_text(sqlite3_stmt *st, const struct coto_execution *e, const struct coto_buf *text)
+{
+    bind_text(st, 1, e->id);
+    sqlite3_bind_blob64(st, 2, coto_buf_str(text), text->len, SQLITE_STATIC);
+    if (sqlite3_bind_parameter_count(st) > 2)
+        bind_text(st, 3, e->tenant);
+    int code = records_step(st);
+    sqlite3_clear_bindings(st);
+    return code;
+}
+
+static int write_promise(struct coto_records *r, const struct coto_record *record)
+{
+    const struct coto_execution *e = &record->u.execution;
+    int code = SQLITE_OK;
+
+    if (record->promise->request.len)
+        code = write_text(r->write[ST_REQUEST], e, &record->promise->request);
+    if (code != SQLITE_OK || !record->promise->outcome.len)
+        return code;
+    code = write_text(r->write[ST_OUTCOME], e, &record->promise->outcome);
+    bind_text(r->write[ST_FULFILLED], 1, e->id);
+    return code == SQLITE_OK ? records_step(r->write[ST_FULFILLED]) : code;
+}
+
 int records_write(struct coto_records *r, struct coto_record *record)
 {
     int code = SQLITE_MISUSE;
@@ -146,6 +175,8 @@ int records_write(struct coto_records *r, struct coto_record *record)
         code = write_revoked(r->write[ST_REVOKED], &record->u.revoked);
         break;
     }
+    if (code == SQLITE_OK && record->promise)
+        code = write_promise(r, record);
     return code == SQLITE_OK && record->kept ? write_kept(r->write[ST_KEPT], record->kept) : code;
 }
 
@@ -193,6 +224,13 @@ int records_prune(struct coto_records *r, bool *ret_more)
          24},
         {"DELETE FROM idempotency WHERE rowid IN (SELECT rowid FROM (SELECT rowid,"
          " sum(length(reply) + 200) OVER (ORDER BY rowid DESC) AS total FROM idempotency)"
+         " WHERE total > ?1 LIMIT " PRUNE_ROWS ")",
+         KEPT_BYTES},
+        {"DELETE FROM outcomes WHERE rowid IN (SELECT rowid FROM outcomes"
+         " WHERE ended < " CUTOFF("minutes") " LIMIT " PRUNE_ROWS ")",
+         10},
+        {"DELETE FROM outcomes WHERE rowid IN (SELECT rowid FROM (SELECT rowid,"
+         " sum(length(outcome) + 200) OVER (ORDER BY rowid DESC) AS total FROM outcomes)"
          " WHERE total > ?1 LIMIT " PRUNE_ROWS ")",
          KEPT_BYTES},
         {"DELETE FROM tokens_revoked WHERE expires + ?1 < unixepoch()", 86400},

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define APPLICATION 0x636f746f /* "coto" */
-#define VERSION 1
+#define VERSION 2
 
 /* What is as it should be needs no look at every page: a service with a million rows starts
  * as quickly as one with none. Damage that shows later is met by the writer. */
@@ -44,6 +44,19 @@ static const char schema[] =
     "CREATE INDEX idempotency_created ON idempotency (created);"
     "PRAGMA application_id = 1668248687;"
     "PRAGMA user_version = 1;"
+    "COMMIT;";
+
+/* From 1 to 2. */
+static const char promises[] =
+    "BEGIN;"
+    "CREATE TABLE promises ("
+    " seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, request BLOB NOT NULL"
+    ") STRICT;"
+    "CREATE TABLE outcomes ("
+    " id TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL, outcome BLOB NOT NULL, ended TEXT NOT NULL"
+    ") STRICT;"
+    "CREATE INDEX outcomes_ended ON outcomes (ended);"
+    "PRAGMA user_version = " RECORDS_VERSION ";"
     "COMMIT;";
 
 int records_exec(sqlite3 *db, const char *sql)
@@ -123,7 +136,7 @@ static int ask(sqlite3 *db, const char *sql, int64_t *ret_number, char *ret_text
     return sqlite3_finalize(statement) == SQLITE_OK && code == SQLITE_ROW ? 0 : -1;
 }
 
-static int check_version(struct coto_records *r, bool *ret_new, struct coto_err *err)
+static int check_version(struct coto_records *r, bool *ret_new, bool *ret_old, struct coto_err *err)
 {
     int64_t application = 0, version = 0, tables = 0;
 
@@ -132,6 +145,7 @@ static int check_version(struct coto_records *r, bool *ret_new, struct coto_err 
         ask(r->writer, "SELECT count(*) FROM sqlite_schema", &tables, NULL, 0))
         return records_fail(r, r->writer, "read", err);
     *ret_new = application == 0 && version == 0 && tables == 0;
+    *ret_old = version < VERSION;
     if (*ret_new)
         return 0;
     if (application != APPLICATION) {
@@ -165,18 +179,21 @@ static int check_pages(struct coto_records *r, struct coto_err *err)
     return coto_err_remedy(err, "%s", remedy_of(SQLITE_CORRUPT));
 }
 
-/* Nothing of an earlier life runs any more: sandboxes end with the launcher. */
+/* What a process before this one has left. Sandboxes that are still there, and executions that were
+ * promised, are taken over afterwards by those who find them. */
 static int recover(struct coto_records *r, struct coto_err *err)
 {
     if (records_exec(r->writer,
                      "BEGIN IMMEDIATE;"
                      "UPDATE sandboxes SET state = 'interrupted',"
                      " ended = strftime('%Y-%m-%dT%H:%M:%fZ') WHERE ended IS NULL;"
-                     "UPDATE executions SET verdict = 'interrupted' WHERE verdict IS NULL;"))
+                     "UPDATE executions SET verdict = 'interrupted' WHERE verdict IS NULL"
+                     " AND id NOT IN (SELECT id FROM promises);"))
         return records_fail(r, r->writer, "recover", err);
     r->stats.interrupted = (unsigned)sqlite3_changes(r->writer);
     if (records_exec(r->writer,
-                     "UPDATE executions SET verdict = 'interrupted' WHERE verdict = 'queued'"))
+                     "UPDATE executions SET verdict = 'interrupted' WHERE verdict = 'queued'"
+                     " AND id NOT IN (SELECT id FROM promises)"))
         return records_fail(r, r->writer, "recover", err);
     r->stats.interrupted += (unsigned)sqlite3_changes(r->writer);
     if (records_exec(r->writer, "COMMIT"))
@@ -204,11 +221,12 @@ static int set_journal(struct coto_records *r, struct coto_err *err)
 int records_open_store(struct coto_records *r, struct coto_err *err)
 {
     bool is_new = false;
+    bool is_old = false;
 
     if (open_one(r, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &r->writer, err) ||
-        check_version(r, &is_new, err) || (!is_new && check_pages(r, err)) || set_journal(r, err))
+        check_version(r, &is_new, &is_old, err) || (!is_new && check_pages(r, err)) || set_journal(r, err))
         return -1;
-    if (is_new && records_exec(r->writer, schema))
+    if ((is_new && records_exec(r->writer, schema)) || (is_old && records_exec(r->writer, promises)))
         return records_fail(r, r->writer, "make", err);
     if (recover(r, err))
         return -1;

@@ -35,11 +35,29 @@ static void drop_kept(struct coto_record *record)
     record->kept = NULL;
 }
 
+static void drop_promise(struct coto_record *record)
+{
+    if (record->promise) {
+        coto_buf_fini(&record->promise->request);
+        coto_buf_fini(&record->promise->outcome);
+    }
+    free(record->promise);
+    record->promise = NULL;
+}
+
+struct coto_promise *coto_record_promise(struct coto_record *record)
+{
+    if (!record->promise)
+        record->promise = calloc(1, sizeof *record->promise);
+    return record->promise;
+}
+
 void coto_record_free(struct coto_record *record)
 {
     if (!record)
         return;
     drop_kept(record);
+    drop_promise(record);
     free(record);
 }
 
@@ -125,6 +143,7 @@ static struct coto_record *detach(struct coto_records *r, struct coto_record *re
         *copy = *record;
         copy->done = NULL;
         record->kept = NULL;
+        record->promise = NULL;
     }
     tell(r, record);
     return copy;
@@ -225,9 +244,12 @@ static void keep_failed(struct coto_records *r, struct coto_record *record)
     if (record->done) {
         struct coto_record *row = malloc(sizeof *row);
         drop_kept(record);
+        if (record->promise && record->promise->request.len)
+            drop_promise(record); /* what is refused now must not run some day */
         if (row) {
             *row = *record;
             row->done = NULL;
+            record->promise = NULL;
         }
         record->err = r->failing;
         tell(r, record);
@@ -327,7 +349,7 @@ static void prune(struct coto_records *r, int64_t now_us)
  * page is changed on purpose. */
 static int try_again(struct coto_records *r, struct coto_err *err)
 {
-    if (records_exec(r->writer, "PRAGMA user_version = 1") == SQLITE_OK)
+    if (records_exec(r->writer, "PRAGMA user_version = " RECORDS_VERSION) == SQLITE_OK)
         return SQLITE_OK;
     int code = sqlite3_errcode(r->writer);
     records_fail(r, r->writer, "write", err);

@@ -56,14 +56,16 @@
     /* between the service's front and its launcher: see drivers/launcher/talk.h */                          \
     X(CHANNEL, 64, "front", "one more channel, its end is attached")                               \
     X(WARM, 65, "front", "keep sandboxes of this plan ready: L_MIN L_MAX and a plan")              \
-    X(CREATE, 66, "front", "a sandbox of this plan: L_WAITING and a plan")                         \
+    X(CREATE, 66, "front", "a sandbox of this plan: L_WAITING [L_HOLD] and a plan")                \
     X(CREATED, 67, "launcher", "its stream is attached: L_BOX and walls")                          \
     X(USAGE, 68, "front", "what it has used: L_BOX")                                               \
     X(USED, 69, "launcher", "usage")                                                               \
     X(BOX_KILL, 70, "front", "end every process in it: L_BOX; no answer")                          \
     X(DESTROY, 71, "front", "end and remove it: L_BOX")                                            \
     X(STATUS, 72, "front", "how the pool is")                                                      \
-    X(STATUS_IS, 73, "launcher", "counters of the pool")
+    X(STATUS_IS, 73, "launcher", "counters of the pool")                                           \
+    X(HELD, 74, "front", "the first sandbox from L_BOX on that a front before has left: CREATED, or DONE") \
+    X(USE, 75, "front", "what asks here outlives the front; it uses L_BOX")
 
 enum coto_frame_type {
 #define X(id, number, from, doc) COTO_FRAME_##id = number,
@@ -107,7 +109,7 @@ enum coto_frame_type {
     /* front and launcher: see drivers/launcher/talk.h */                                                    \
     X(L_BOX, 128) X(L_WAITING, 129) X(L_MIN, 130) X(L_MAX, 131) X(L_NUMBERS, 132)                   \
     X(L_ID, 133) X(L_PROFILE, 134) X(L_WALL, 135) X(L_SANDBOX, 136) X(L_USAGE, 137)                 \
-    X(L_POOL, 138)
+    X(L_POOL, 138) X(L_HOLD, 139) X(L_BUSY, 140)
 
 enum coto_tag {
 #define X(id, number) COTO_TAG_##id = number,

@@ -125,34 +125,106 @@ int coto_launch_channel(int control_fd, struct coto_err *err)
     return coto_take_fd(&ours);
 }
 
-int coto_launch_create(int channel_fd, const struct coto_plan *plan, unsigned waiting,
-                       struct coto_sandbox **ret_sandbox, struct coto_err *err)
+/* Takes the stream. */
+static struct box *new_box(const struct coto_frame *answer, int *stream, struct coto_err *err)
 {
-    coto_auto_buf buf = {0};
-    struct coto_frame answer;
-    coto_auto_fd stream = -1;
-    size_t at = coto_frame_begin(&buf, COTO_FRAME_CREATE, 0);
-
-    coto_frame_add_num(&buf, COTO_TAG_L_WAITING, waiting);
-    if (coto_launch_add_plan(&buf, plan, err))
-        return -1;
-    coto_frame_end(&buf, at);
-    if (ask(channel_fd, &buf, -1, &answer, &stream, err))
-        return -1;
     coto_auto_free struct box *box = calloc(1, sizeof *box);
-    if (!box || stream < 0 || coto_launch_take_sandbox(&answer, &box->base))
-        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "launcher: an answer that makes no sense");
-    box->number = coto_field_num(&answer, COTO_TAG_L_BOX);
+    struct box *made;
+
+    if (!box || *stream < 0 || coto_launch_take_sandbox(answer, &box->base)) {
+        coto_err_set(err, COTO_ERR_INTERNAL, 0, "launcher: an answer that makes no sense");
+        return NULL;
+    }
+    box->number = coto_field_num(answer, COTO_TAG_L_BOX);
     box->base.driver = &coto_driver_launcher;
     box->base.alive_fd = box->base.parked_fd = -1;
     for (int i = 0; i < 3; i++)
         box->base.stdio_fd[i] = -1;
-    coto_fd_set_nonblock(stream, 1);
-    box->base.stream_fd = coto_take_fd(&stream);
+    coto_fd_set_nonblock(*stream, 1);
+    box->base.stream_fd = coto_take_fd(stream);
+    made = box;
+    box = NULL;
+    return made;
+}
+
+static int create(int channel_fd, const struct coto_plan *plan, struct coto_buf *buf, size_t at,
+                  struct coto_sandbox **ret_sandbox, struct coto_err *err)
+{
+    struct coto_frame answer;
+    coto_auto_fd stream = -1;
+
+    if (coto_launch_add_plan(buf, plan, err))
+        return -1;
+    coto_frame_end(buf, at);
+    if (ask(channel_fd, buf, -1, &answer, &stream, err))
+        return -1;
+    struct box *box = new_box(&answer, &stream, err);
+    if (!box)
+        return -1;
     coto_launch_use(&box->base, channel_fd, plan);
     *ret_sandbox = &box->base;
-    box = NULL;
     return 0;
+}
+
+int coto_launch_create(int channel_fd, const struct coto_plan *plan, unsigned waiting,
+                       struct coto_sandbox **ret_sandbox, struct coto_err *err)
+{
+    coto_auto_buf buf = {0};
+    size_t at = coto_frame_begin(&buf, COTO_FRAME_CREATE, 0);
+
+    coto_frame_add_num(&buf, COTO_TAG_L_WAITING, waiting);
+    return create(channel_fd, plan, &buf, at, ret_sandbox, err);
+}
+
+int coto_launch_create_held(int channel_fd, const struct coto_plan *plan, const struct coto_buf *hold,
+                            struct coto_sandbox **ret_sandbox, struct coto_err *err)
+{
+    coto_auto_buf buf = {0};
+    size_t at = coto_frame_begin(&buf, COTO_FRAME_CREATE, 0);
+
+    if (hold->len && hold->len <= COTO_LAUNCH_HOLD)
+        coto_frame_add(&buf, COTO_TAG_L_HOLD, hold->data, hold->len);
+    return create(channel_fd, plan, &buf, at, ret_sandbox, err);
+}
+
+int coto_launch_get_held(int channel_fd, uint64_t from, struct coto_launch_held *ret_held,
+                         struct coto_err *err)
+{
+    coto_auto_buf buf = {0};
+    struct coto_frame answer;
+    struct coto_field field = {0};
+    struct coto_launch_held held = {0};
+    coto_auto_fd stream = -1;
+    size_t at = coto_frame_begin(&buf, COTO_FRAME_HELD, 0);
+
+    coto_frame_add_num(&buf, COTO_TAG_L_BOX, from);
+    coto_frame_end(&buf, at);
+    if (ask(channel_fd, &buf, -1, &answer, &stream, err))
+        return -1;
+    if (answer.type == COTO_FRAME_CREATED) {
+        held.number = coto_field_num(&answer, COTO_TAG_L_BOX);
+        held.is_busy = coto_field_num(&answer, COTO_TAG_L_BUSY);
+        struct box *box = held.is_busy ? NULL : new_box(&answer, &stream, err);
+        if (!box && !held.is_busy)
+            return -1;
+        held.sandbox = box ? &box->base : NULL;
+        while (coto_field_next(&answer, &field) == 1)
+            if (field.tag == COTO_TAG_L_HOLD)
+                coto_buf_add(&held.text, field.data, field.len);
+    }
+    *ret_held = held;
+    return 0;
+}
+
+int coto_launch_stay(int channel_fd, const struct coto_sandbox *sandbox, struct coto_err *err)
+{
+    coto_auto_buf buf = {0};
+    struct coto_frame answer;
+    size_t at = coto_frame_begin(&buf, COTO_FRAME_USE, 0);
+
+    coto_frame_add_num(&buf, COTO_TAG_L_BOX, sandbox ? coto_launch_number(sandbox) : 0);
+    coto_frame_end(&buf, at);
+    return ask(channel_fd, &buf, -1, &answer, NULL, err);
 }
 
 void coto_launch_use(struct coto_sandbox *sandbox, int channel_fd, const struct coto_plan *plan)

@@ -14,6 +14,23 @@ int coto_launch_channel(int control_fd, struct coto_err *err);
  * of which talks over the channel given here or by coto_launch_use. */
 int coto_launch_create(int channel_fd, const struct coto_plan *plan, unsigned waiting,
                        struct coto_sandbox **ret_sandbox, struct coto_err *err);
+/* The same for a sandbox that outlives this process when that dies: the next one asks for it and
+ * gets this text (at most COTO_LAUNCH_HOLD bytes) back. */
+#define COTO_LAUNCH_HOLD (32u * 1024)
+int coto_launch_create_held(int channel_fd, const struct coto_plan *plan, const struct coto_buf *hold,
+                            struct coto_sandbox **ret_sandbox, struct coto_err *err);
+/* The first sandbox from `from` on that a process before this one held. `number` is 0 when there is none. */
+struct coto_launch_held {
+    uint64_t number;
+    bool is_busy;    /* an execution still uses it: `sandbox` is NULL */
+    struct coto_buf text;
+    struct coto_sandbox *sandbox; /* call coto_launch_use before anything else */
+};
+int coto_launch_get_held(int channel_fd, uint64_t from, struct coto_launch_held *ret_held,
+                         struct coto_err *err);
+/* Whoever asks over this channel outlives the process that opened it, and uses this sandbox
+ * (NULL: those it will create). */
+int coto_launch_stay(int channel_fd, const struct coto_sandbox *sandbox, struct coto_err *err);
 /* From now on the sandbox is used from the thread that owns this channel, with this plan. */
 void coto_launch_use(struct coto_sandbox *sandbox, int channel_fd, const struct coto_plan *plan);
 /* The launcher's number of it. */

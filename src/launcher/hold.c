@@ -1,0 +1,137 @@
+/* A front may die at any time; the sandboxes that callers hold do not die with it.
+ *
+ * Such a box comes with a text that only fronts understand, and a copy of its stream stays here. When
+ * the front is gone nobody knows how much of a frame it had read or written. So the box gets
+ * another stream: its init is sent the other end as a descriptor through the old one, which it
+ * takes for the beginning of a new talk (init/main.c). The next front asks for all of them.
+ * A box without such a text ends, unless somebody who outlives the front (an async execution)
+ * has said on a channel of its own that it uses it. */
+#include "launcher/launcher.h"
+
+#include "base/fd.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* It comes before the plan. */
+void launcher_take_hold(struct channel *channel, const struct coto_frame *create)
+{
+    struct coto_field field = {0};
+
+    coto_buf_clear(&channel->hold);
+    while (coto_field_next(create, &field) == 1 && field.tag != COTO_TAG_L_NUMBERS)
+        if (field.tag == COTO_TAG_L_HOLD && channel->hold.len == 0)
+            coto_buf_add(&channel->hold, field.data, field.len);
+}
+
+void launcher_hold(struct box *box, struct channel *channel)
+{
+    box->hold = channel->hold;
+    channel->hold = (struct coto_buf){0};
+    box->user = channel->stays ? channel->number : 0;
+}
+
+/* ---- another stream ---- */
+
+static int new_stream(struct box *box)
+{
+    int *old = &box->sandbox->stream_fd;
+    int sv[2];
+
+    if (*old < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv))
+        return -1;
+    shutdown(*old, SHUT_RD); /* init may be waiting for somebody to read */
+    int failed = coto_fd_send(*old, 0, &sv[1], 1) || coto_fd_set_nonblock(sv[0], 1);
+    close(sv[1]);
+    if (failed) {
+        close(sv[0]);
+        return -1;
+    }
+    close(*old);
+    *old = sv[0];
+    return 0;
+}
+
+static void leave(struct launcher *l, struct box *box)
+{
+    box->user = 0;
+    if (box->hold.len == 0 || new_stream(box))
+        launcher_end_box(l, box, NULL);
+}
+
+static bool is_used(const struct launcher *l, const struct box *box)
+{
+    for (int i = 0; box->user && i < LAUNCHER_CHANNELS; i++)
+        if (l->channels[i] && !l->channels[i]->gone && l->channels[i]->number == box->user)
+            return true;
+    return false;
+}
+
+void launcher_front_gone(struct launcher *l)
+{
+    l->control = NULL;
+    l->front++;
+    for (int i = 0; i < LAUNCHER_BOXES && !l->ending; i++)
+        if (l->boxes[i] && l->boxes[i]->state == BOX_IN_USE && !is_used(l, l->boxes[i]))
+            leave(l, l->boxes[i]);
+}
+
+/* As long as its front lives, that one knows what to do with a box it holds. */
+void launcher_user_gone(struct launcher *l, const struct channel *channel)
+{
+    for (int i = 0; i < LAUNCHER_BOXES && !l->ending; i++) {
+        struct box *box = l->boxes[i];
+        if (!box || box->state != BOX_IN_USE || box->user != channel->number)
+            continue;
+        box->user = 0;
+        if (box->hold.len == 0 || channel->front != l->front)
+            leave(l, box);
+    }
+}
+
+void launcher_use(struct launcher *l, struct channel *channel, uint64_t number)
+{
+    struct box *box = launcher_find_box(l, number);
+
+    channel->stays = true;
+    if (box && box->state == BOX_IN_USE)
+        box->user = channel->number;
+}
+
+/* ---- the next front ---- */
+
+/* One thing only: here is the control channel of a front. */
+void launcher_keeper_says(struct launcher *l, struct channel *keeper)
+{
+    char byte;
+    int fd = -1;
+    int got = coto_fd_receive(keeper->fd, &byte, &fd, 1);
+
+    if (got < 0) {
+        launcher_close_channel(l, keeper);
+        return;
+    }
+    if (l->control)
+        launcher_close_channel(l, l->control);
+    l->control = fd >= 0 ? launcher_add_channel(l, fd) : NULL;
+    if (l->control)
+        l->control->is_control = true;
+    else
+        coto_own_close(&fd); /* the front sees it and says so */
+}
+
+struct box *launcher_held(struct launcher *l, uint64_t from)
+{
+    struct box *first = NULL;
+
+    for (int i = 0; i < LAUNCHER_BOXES; i++) {
+        struct box *box = l->boxes[i];
+        if (box && box->state == BOX_IN_USE && box->hold.len && box->number >= from &&
+            (!first || box->number < first->number))
+            first = box;
+    }
+    return first;
+}
