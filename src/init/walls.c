@@ -1,9 +1,11 @@
 #include "init/walls.h"
 
+#include "base/fd.h"
 #include "base/weak.h"
 #include "kernel/landlock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <linux/seccomp.h>
 #include <signal.h>
@@ -44,13 +46,38 @@ static int become_user(const struct init_spec *spec, struct coto_err *err)
     return 0;
 }
 
+/* gVisor has no such resources to share and refuses to limit them; Linux refuses only to
+ * raise a limit that is lower already. */
+static bool may_be_refused(int resource)
+{
+    return resource == RLIMIT_NICE || resource == RLIMIT_RTPRIO || resource == RLIMIT_MSGQUEUE ||
+           resource == RLIMIT_SIGPENDING;
+}
+
 static int apply_limits(const struct init_spec *spec, struct coto_err *err)
 {
     for (int i = 0; i < spec->rlimit_count && coto_up("rlimits"); i++)
-        if (setrlimit(spec->rlimits[i].resource, &spec->rlimits[i].limit))
+        if (setrlimit(spec->rlimits[i].resource, &spec->rlimits[i].limit) &&
+            !(errno == EPERM && may_be_refused(spec->rlimits[i].resource)))
             return coto_err_set(err, COTO_ERR_SYSTEM, errno, "set resource limit %d",
                                 spec->rlimits[i].resource);
     return 0;
+}
+
+/* gVisor's statvfs leaves that flag out; its mountinfo has it: "8 8 0:8 / / ro ...". */
+static bool root_is_read_only(void)
+{
+    char text[512];
+    struct statvfs fs;
+
+    if (statvfs("/", &fs) == 0 && (fs.f_flag & ST_RDONLY))
+        return true;
+    if (coto_file_read_at(AT_FDCWD, "/proc/self/mountinfo", text, sizeof text) <= 0)
+        return false;
+    const char *root = strstr(text, " / / ");
+    const char *end = strchr(text, '\n');
+    return root && end && root < end && strncmp(root + 5, "ro", 2) == 0 &&
+           (root[7] == ' ' || root[7] == ',');
 }
 
 static void read_back(const struct init_spec *spec, struct init_report *report)
@@ -63,7 +90,7 @@ static void read_back(const struct init_spec *spec, struct init_report *report)
     int groups = getgroups(0, NULL);
     report->groups = groups < 0 ? 0 : (uint64_t)groups;
     report->nnp = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1;
-    report->root_ro = statvfs("/", &fs) == 0 && (fs.f_flag & ST_RDONLY);
+    report->root_ro = root_is_read_only();
     if (spec->full_paths.count && statvfs(spec->full_paths.items[0], &fs) == 0) {
         report->disk_bytes = (uint64_t)fs.f_blocks * fs.f_frsize;
         report->disk_inodes = fs.f_files;
@@ -120,6 +147,20 @@ static int ask_profile(const struct init_spec *spec, struct init_report *report,
                                 "or leave apparmor out of --require");
 }
 
+/* gVisor's close_range knows no flags. Init has a few descriptors per process and the kernel
+ * hands out the lowest that is free. */
+static int keep_three(void)
+{
+    if (syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */) == 0)
+        return 0;
+    if (errno != EINVAL)
+        return -1;
+    for (int fd = 3; fd < 512; fd++)
+        if (fcntl(fd, F_SETFD, FD_CLOEXEC) && errno != EBADF)
+            return -1;
+    return 0;
+}
+
 int init_walls_raise(const struct init_spec *spec, struct init_report *report, struct coto_err *err)
 {
     if (coto_up("session"))
@@ -139,7 +180,7 @@ int init_walls_raise(const struct init_spec *spec, struct init_report *report, s
     }
     if (ask_profile(spec, report, err))
         return -1;
-    if (coto_up("fds") && syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */))
+    if (coto_up("fds") && keep_three())
         return coto_err_set(err, COTO_ERR_WALL, errno, "close inherited descriptors");
     report->fds_closed = 1;
     int abi = 0;

@@ -16,7 +16,7 @@ MEANING = {
     "user": "started by an ordinary user without any privilege",
     "userns": "the same, and the whole suite inside a user namespace made without privilege outside coto",
     "old": "system calls of newer kernels answered ENOSYS (clone3, landlock_*, pidfd_*, faccessat2, statx), "
-           "and a policy that names Landlock as missing; without any of the mount calls, openat2 or "
+           "and a policy that names Landlock as missing; without any of the mount calls or "
            "close_range coto refuses to start and says what to do (tests/escape/test_old.py)",
 }
 INTRO = """# Evidence

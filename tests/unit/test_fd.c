@@ -1,13 +1,19 @@
 #include "base/fd.h"
 
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include <cmocka.h>
+
+#include "in_child.h"
 
 /* Each test has a directory of its own: name and descriptor. */
 struct room {
@@ -118,6 +124,52 @@ static void open_beneath_refuses_every_way_out(void **state)
     assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
     coto_auto_fd up = coto_path_open_beneath(room->fd, "sub/../sub/file", O_RDONLY, 0);
     assert_true(up >= 0);
+}
+
+/* The same on a kernel that has no openat2. */
+static int room_fd;
+
+static int without_openat2(void)
+{
+    static const char *const out[] = {"../etc/passwd", "sub/../../etc", "/etc/passwd", "absolute", "inside",
+                                      "dirlink/file",  "magic/etc/passwd", "", "sub/file/", "sub/none"};
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog prog = {sizeof code / sizeof code[0], code};
+    struct stat st;
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, 2, &prog))
+        return 1;
+    for (size_t i = 0; i < sizeof out / sizeof out[0]; i++)
+        if (coto_path_open_beneath(room_fd, out[i], O_RDONLY, 0) >= 0)
+            return 10 + (int)i;
+    if (coto_path_open_beneath(room_fd, "inside", O_PATH, 0) >= 0)
+        return 2;
+    int fd = coto_path_open_beneath(room_fd, "inside", O_PATH | O_NOFOLLOW, 0);
+    if (fd < 0 || fstat(fd, &st) || !S_ISLNK(st.st_mode))
+        return 3;
+    fd = coto_path_open_beneath(room_fd, "sub//file", O_RDONLY, 0);
+    if (fd < 0 || !(fcntl(fd, F_GETFD) & FD_CLOEXEC))
+        return 4;
+    return coto_path_open_beneath(room_fd, "sub/new", O_WRONLY | O_CREAT, 0600) < 0 ? 5 : 0;
+}
+
+static void open_beneath_without_openat2(void **state)
+{
+    struct room *room = *state;
+
+    room_fd = room->fd;
+    assert_int_equal(mkdirat(room->fd, "sub", 0700), 0);
+    put(room->fd, "sub/file", "x");
+    assert_int_equal(symlinkat("/etc/passwd", room->fd, "absolute"), 0);
+    assert_int_equal(symlinkat("sub/file", room->fd, "inside"), 0);
+    assert_int_equal(symlinkat("sub", room->fd, "dirlink"), 0);
+    assert_int_equal(symlinkat("/proc/self/root", room->fd, "magic"), 0);
+    assert_int_equal(in_child(without_openat2), 0);
 }
 
 static void parents_are_made_but_never_through_a_link(void **state)
@@ -243,6 +295,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(whole_files, enter, leave),
         cmocka_unit_test_setup_teardown(early_end_is_an_error, enter, leave),
         cmocka_unit_test_setup_teardown(open_beneath_refuses_every_way_out, enter, leave),
+        cmocka_unit_test_setup_teardown(open_beneath_without_openat2, enter, leave),
         cmocka_unit_test_setup_teardown(parents_are_made_but_never_through_a_link, enter, leave),
         cmocka_unit_test_setup_teardown(remove_tree_of_3000_levels, enter, leave),
         cmocka_unit_test_setup_teardown(remove_tree_follows_no_link, enter, leave),
