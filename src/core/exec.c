@@ -116,7 +116,8 @@ static int add_walls(struct coto_session *s)
         coto_frame_add_num(out, COTO_TAG_GID, s->plan->gid);
         coto_frame_add_num(out, COTO_TAG_CAPS, s->plan->caps);
     }
-    if (s->sandbox->apply_seccomp && s->plan->want & COTO_WALL_BIT(APPARMOR)) {
+    if (s->sandbox->apply_seccomp && !s->sandbox->labelled &&
+        s->plan->want & COTO_WALL_BIT(APPARMOR)) {
         coto_frame_add_text(out, COTO_TAG_APPARMOR, s->plan->apparmor);
         coto_frame_add_num(out, COTO_TAG_APPARMOR_MUST,
                            (s->plan->need & COTO_WALL_BIT(APPARMOR)) != 0);
@@ -143,7 +144,8 @@ int coto_exec_send(struct coto_session *s, int stage)
     coto_frame_add_num(out, COTO_TAG_STDIO, s->frames && coto_up("stdio"));
     coto_frame_add_num(out, COTO_TAG_KILL_ON_EXIT, 1);
     coto_frame_add_num(out, COTO_TAG_BYE_ON_EXIT,
-                       stage + 1 == plan->stage_count && !plan->want_artifacts && !s->keep);
+                       stage + 1 == plan->stage_count && !plan->want_artifacts && !s->keep &&
+                           !s->sandbox->stays);
     coto_frame_add_num(out, COTO_TAG_PARKED, plan->parked);
     coto_frame_add_num(out, COTO_TAG_CONTEXT, plan->context);
     coto_frame_add_num(out, COTO_TAG_NOEXEC, plan->noexec);

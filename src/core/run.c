@@ -167,8 +167,13 @@ static void on_error_frame(struct coto_session *s, const struct coto_frame *fram
     const struct coto_language *lang = s->plan->language;
     if (err.kind == COTO_ERR_NOTFOUND && frame->proc && lang &&
         strcmp(s->plan->stages[s->stage].argv.items[0], lang->tool) == 0) {
-        coto_err_set(&err, COTO_ERR_TOOL, 0, "%s: '%s' is not in the sandbox", lang->name, lang->tool);
-        coto_err_remedy(&err, "install it: apt-get install %s", lang->package);
+        const char *image = s->plan->image;
+        coto_err_set(&err, COTO_ERR_TOOL, 0, "%s: '%s' is not in the %s%s%s", lang->name, lang->tool,
+                     image ? "image '" : "sandbox", image ? image : "", image ? "'" : "");
+        coto_err_remedy(&err, "%s: apt-get install %s",
+                        image ? "name an image that has it with --image, or add it to this one"
+                              : "install it",
+                        lang->package);
     } else if (err.kind == COTO_ERR_NOTFOUND && !err.remedy[0]) {
         coto_err_remedy(&err, "commands run inside the sandbox's own file system; bring files in with "
                               "--copy or --mount");
@@ -539,6 +544,8 @@ int coto_core_run(const struct coto_plan *plan, const struct coto_io *io,
     phase(&s, "= supervisor's side of the sandbox");
     begin(&s);
     loop(&s);
+    if (s.lost && !s.exited && !s.killing && driver->lost && driver->lost(s.sandbox, &s.err))
+        coto_session_fail(&s, &s.err);
     coto_artifact_stop(&s);
     complete(&s);
     phase(&s, "= output drained");

@@ -106,7 +106,7 @@ int coto_walls_from_started(struct coto_session *s, const struct coto_frame *fra
 {
     if (s->sandbox->apply_seccomp) {
         privilege(s, frame);
-        if (wanted(s, COTO_WALL_APPARMOR))
+        if (wanted(s, COTO_WALL_APPARMOR) && !s->sandbox->labelled)
             apparmor(s, frame);
         limits(s, frame);
     }

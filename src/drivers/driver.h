@@ -78,6 +78,10 @@ struct coto_driver {
     /* What the tree has used so far; callable while it runs. */
     int (*usage)(struct coto_sandbox *sandbox, struct coto_usage *ret_usage);
 
+    /* Optional: the stream has ended while the program ran. An error when that was the doing of
+     * the technology (an engine that was stopped) and not of the program or its limits. */
+    int (*lost)(struct coto_sandbox *sandbox, struct coto_err *err);
+
     /* Ends every process at once, without asking init. */
     void (*kill)(struct coto_sandbox *sandbox);
 
@@ -97,6 +101,8 @@ struct coto_sandbox {
     uint64_t landlock_abi;  /* 0: do not apply */
     bool apply_seccomp;
     bool apply_landlock;
+    bool stays;            /* init is ended by destroy, which reads the usage first */
+    bool labelled;         /* AppArmor is the technology's to apply, not init's */
     int64_t rlimit_nproc;  /* fallbacks where no cgroup limit holds; 0 none */
     int64_t rlimit_data;
     bool cpu_time_by_usage; /* cpu-time can be watched through usage() */

@@ -4,11 +4,13 @@
 extern const struct coto_driver coto_driver_native;
 extern const struct coto_driver coto_driver_subprocess;
 extern const struct coto_driver coto_driver_oci;
+extern const struct coto_driver coto_driver_docker;
 
 const struct coto_driver *const coto_drivers[] = {
     &coto_driver_native,
     &coto_driver_subprocess,
     &coto_driver_oci,
+    &coto_driver_docker,
 };
 const size_t coto_driver_count = sizeof coto_drivers / sizeof coto_drivers[0];
 

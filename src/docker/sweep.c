@@ -1,0 +1,111 @@
+/* A container that was made but not started when both its programs were killed would stay for
+ * ever: nothing in it ever ends. Its label tells who made it. */
+#include "docker/container.h"
+
+#include "base/fd.h"
+#include "wire/docker.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static long long start_of(long pid)
+{
+    char path[48], text[1024];
+    long long start = 0;
+
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    if (coto_file_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
+        return 0;
+    /* The name may hold blanks and brackets; field 22 counts from the last bracket. */
+    char *p = strrchr(text, ')');
+    for (int field = 2; p && field < 22; field++)
+        p = strchr(p + 1, ' ');
+    if (p)
+        start = atoll(p + 1);
+    return start;
+}
+
+static void boot_id(char *ret_text, size_t size)
+{
+    if (coto_file_read_at(AT_FDCWD, "/proc/sys/kernel/random/boot_id", ret_text, size) <= 0)
+        snprintf(ret_text, size, "unknown");
+}
+
+void container_owner(char *ret_text, size_t size)
+{
+    char boot[64];
+
+    boot_id(boot, sizeof boot);
+    snprintf(ret_text, size, "%s %ld %lld", boot, (long)getpid(), start_of(getpid()));
+}
+
+/* Another host's containers, on an engine that both use, are not ours to judge. */
+static bool is_orphan(const char *owner)
+{
+    char boot[64], theirs[64];
+    long pid;
+    long long start;
+
+    boot_id(boot, sizeof boot);
+    return owner && sscanf(owner, "%63s %ld %lld", theirs, &pid, &start) == 3 &&
+           strcmp(boot, theirs) == 0 && start_of(pid) != start;
+}
+
+/* The containers that a filter names, as the engine lists them; NULL on failure. */
+static json_t *list(const struct engine *engine, const char *filters, struct coto_err *err)
+{
+    struct engine_reply reply;
+    char path[400];
+
+    snprintf(path, sizeof path, "/containers/json?all=1&filters=%s", filters);
+    if (engine_call(engine, "GET", path, NULL, &reply, err))
+        return NULL;
+    json_t *tree = json_loadb(coto_buf_str(&reply.body), reply.body.len, 0, NULL);
+    engine_reply_fini(&reply);
+    return tree;
+}
+
+static int remove_item(const struct engine *engine, const json_t *item, struct coto_err *err)
+{
+    const char *id = json_string_value(json_object_get(item, "Id"));
+    struct container c = {.engine = engine, .stream = {.fd = -1}};
+
+    snprintf(c.id, sizeof c.id, "%s", id ? id : "");
+    return container_remove(&c, err);
+}
+
+void container_sweep(const struct engine *engine)
+{
+    struct coto_err err;
+    /* {"label":["coto.owner"],"status":["created","exited","dead"]} */
+    json_t *found = list(engine,
+                         "%7B%22label%22%3A%5B%22" COTO_DOCKER_OWNER
+                         "%22%5D%2C%22status%22%3A%5B%22created%22%2C%22exited%22%2C%22dead%22%5D%7D",
+                         &err);
+
+    for (size_t i = 0; i < json_array_size(found); i++) {
+        const json_t *item = json_array_get(found, i);
+        if (is_orphan(json_string_value(
+                json_object_get(json_object_get(item, "Labels"), COTO_DOCKER_OWNER))))
+            remove_item(engine, item, &err);
+    }
+    json_decref(found);
+}
+
+int container_sweep_execution(const struct engine *engine, const char *id, struct coto_err *err)
+{
+    char filters[256];
+
+    /* {"label":["coto.execution=ID"]} */
+    snprintf(filters, sizeof filters, "%%7B%%22label%%22%%3A%%5B%%22%s%%3D%s%%22%%5D%%7D",
+             COTO_DOCKER_LABEL, id);
+    json_t *found = list(engine, filters, err);
+    int failed = !found;
+    for (size_t i = 0; i < json_array_size(found); i++)
+        failed |= remove_item(engine, json_array_get(found, i), err);
+    json_decref(found);
+    return failed ? -1 : 0;
+}
