@@ -9,12 +9,12 @@ _coto() {
         --workdir --timeout --cpu-time --memory --swap --cpus
         --pids --disk --tmp-size --inodes --output-limit --on-output-limit
         --nofile --fsize --iops --copy --mount --tmpfs
-        --artifacts --rootfs --image --workspace-writable --noexec --isolation
-        --runtime --allow-runtime --require --allow-missing --seccomp --apparmor
-        --cap-add --network --network-allow --idmap --report --report-include
-        --prompt-hash --prompt-file --code --profile --policy --server
-        --token-file --server-ca --client-certificate --client-key --json --quiet
-        --verbose --raw --dry-run'
+        --artifacts --rootfs --image --image-key --images-dir --workspace-writable
+        --noexec --isolation --runtime --allow-runtime --require --allow-missing
+        --seccomp --apparmor --cap-add --network --network-allow --idmap
+        --report --report-include --prompt-hash --prompt-file --code --profile
+        --policy --server --token-file --server-ca --client-certificate --client-key
+        --json --quiet --verbose --raw --dry-run'
     if ((COMP_CWORD == 1)); then
         mapfile -t COMPREPLY < <(compgen -W "$verbs" -- "$cur")
         return
@@ -117,6 +117,14 @@ _coto() {
         return
         ;;
     --image)
+        return
+        ;;
+    --image-key)
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    --images-dir)
+        mapfile -t COMPREPLY < <(compgen -d -- "$cur")
         return
         ;;
     --workspace-writable)

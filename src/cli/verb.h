@@ -31,6 +31,7 @@
 /* Verbs that are programs of their own, because of the libraries they need. */
 #define COTO_PROGRAMS(X) \
     X(serve, "offer sandboxes over HTTP") \
+    X(image, "keep, check and sign root file systems for sandboxes") \
     X(pki,   "make certificates for the service and its clients") \
     X(token, "make keys and tokens for clients of the service")
 /* clang-format on */

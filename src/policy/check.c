@@ -34,16 +34,29 @@ static int not_at_level(const struct coto_policy *policy, enum coto_opt opt, con
     return coto_err_remedy(err, "%s", remedy);
 }
 
-/* A profile may name an image for the levels that have images; who names one otherwise
- * is told that it would not be used. */
+static int check_one_root(const struct coto_policy *policy, struct coto_err *err)
+{
+    if (*coto_policy_str(policy, COTO_OPT_ROOTFS) && is_chosen(policy, COTO_OPT_IMAGE)) {
+        coto_err_set(err, COTO_ERR_POLICY, 0,
+                     "rootfs (set by %s) and image (set by %s): a sandbox has one root",
+                     policy->v[COTO_OPT_ROOTFS].origin, policy->v[COTO_OPT_IMAGE].origin);
+        return coto_err_remedy(err, "give one of the two");
+    }
+    return 0;
+}
+
+/* A profile may name an image for the container levels, which need one; here the host's
+ * programs are the root file system unless somebody names an image. */
 static int check_process(const struct coto_policy *policy, struct coto_err *err)
 {
     if (*coto_policy_str(policy, COTO_OPT_RUNTIME))
         return not_at_level(policy, COTO_OPT_RUNTIME, "has no container runtime",
                             "use --isolation container or docker", err);
+    if (coto_policy_num(policy, COTO_OPT_ISOLATION) != COTO_ISOLATION_SUBPROCESS)
+        return check_one_root(policy, err);
     if (is_chosen(policy, COTO_OPT_IMAGE))
         return not_at_level(policy, COTO_OPT_IMAGE, "has no images",
-                            "use --isolation container or docker, or --rootfs DIR", err);
+                            "use --isolation process, container or docker", err);
     return 0;
 }
 
@@ -56,20 +69,15 @@ static int check_docker(const struct coto_policy *policy, struct coto_err *err)
         return not_at_level(policy, COTO_OPT_MOUNT,
                             "mounts nothing of the host: the engine would look the path up again",
                             "bring files in with --copy, or use --isolation container", err);
+    if (*coto_policy_str(policy, COTO_OPT_IMAGE_KEY))
+        return not_at_level(policy, COTO_OPT_IMAGE_KEY,
+                            "runs an image that the engine keeps, whose signature coto cannot see",
+                            "import it with 'coto image import' and use --isolation container, or "
+                            "pin its digest with --image NAME@sha256:...",
+                            err);
     if (coto_policy_num(policy, COTO_OPT_IDMAP) != COTO_IDMAP_AUTO)
         return not_at_level(policy, COTO_OPT_IDMAP, "maps ids as the engine is set up to",
                             "leave idmap out; the engine has userns-remap", err);
-    return 0;
-}
-
-static int check_container(const struct coto_policy *policy, struct coto_err *err)
-{
-    if (*coto_policy_str(policy, COTO_OPT_ROOTFS) && is_chosen(policy, COTO_OPT_IMAGE)) {
-        coto_err_set(err, COTO_ERR_POLICY, 0,
-                     "rootfs (set by %s) and image (set by %s): a container has one root",
-                     policy->v[COTO_OPT_ROOTFS].origin, policy->v[COTO_OPT_IMAGE].origin);
-        return coto_err_remedy(err, "give one of the two");
-    }
     return 0;
 }
 
@@ -77,7 +85,7 @@ static int check_level(const struct coto_policy *policy, struct coto_err *err)
 {
     switch (coto_policy_num(policy, COTO_OPT_ISOLATION)) {
     case COTO_ISOLATION_CONTAINER:
-        return check_container(policy, err);
+        return check_one_root(policy, err);
     case COTO_ISOLATION_DOCKER:
         return check_docker(policy, err);
     default:

@@ -451,6 +451,8 @@ void coto_plan_fini(struct coto_plan *plan)
     free(plan->hostname);
     free(plan->apparmor);
     free(plan->image);
+    if (plan->image_digest[0])
+        close(plan->image_lock);
     free(plan->runtime);
     coto_strv_fini(&plan->allow_runtime);
     free(plan->workdir);

@@ -90,7 +90,9 @@ struct coto_plan {
     bool parked; /* an interpreter waits in the sandbox (template); set by the service */
 
     int isolation;    /* COTO_ISOLATION_* */
-    char *image;      /* of the container levels, NULL elsewhere and with a rootfs */
+    char *image;      /* of the container levels, or what --image named; NULL with a rootfs */
+    char image_digest[COTO_SHA256_HEX]; /* "" unless rootfs is that image of `coto image` */
+    int image_lock;   /* with a digest: keeps the image from being removed */
     bool image_is_default; /* neither flag, file nor variable named it: a row or a profile did */
     char *runtime;    /* of the container levels; NULL: the level's own choice */
     struct coto_strv allow_runtime; /* NAME[@VERSION] that may lack the fix of an escape */

@@ -57,6 +57,11 @@ int coto_plan_walk(int dirfd, const char *path, size_t *ret_len);
  * what lies between two of them (plan_nested.c). */
 int coto_plan_nest_mounts(struct coto_plan *plan, struct coto_err *err);
 
+/* The image that becomes the rootfs, by name, digest and lock, checked as the policy asks for
+ * (plan_image.c). The directory's O_PATH descriptor; -2 when the plan wants none. */
+int coto_plan_open_image(const struct coto_policy *policy, struct coto_plan *plan,
+                         struct coto_err *err);
+
 /* Host places that are never shown (plan_forbidden.c). */
 struct coto_plan_shown {
     const char *what;  /* "--mount" */

@@ -151,6 +151,7 @@ void coto_plan_json(const struct coto_plan *plan, struct coto_json *json)
     add_view(plan, json);
     coto_json_str(json, "isolation", coto_opt_choice_name(COTO_OPT_ISOLATION, plan->isolation));
     coto_json_str(json, "image", plan->image);
+    coto_json_str(json, "image_digest", plan->image_digest[0] ? plan->image_digest : NULL);
     coto_json_str(json, "runtime", plan->runtime);
     coto_json_str(json, "seccomp", coto_opt_choice_name(COTO_OPT_SECCOMP, plan->seccomp_tier));
     coto_json_str(json, "apparmor", plan->apparmor);

@@ -416,19 +416,10 @@ static int check_rootfs_links(const struct coto_plan *plan, struct coto_err *err
     return 0;
 }
 
-static int add_rootfs(const struct coto_policy *policy, struct coto_plan *plan,
-                      struct coto_err *err)
+static int check_rootfs(const struct coto_plan *plan, const char *source, struct coto_err *err)
 {
-    const char *source = coto_policy_str(policy, COTO_OPT_ROOTFS);
     struct stat host;
 
-    if (!*source)
-        return 0;
-    coto_auto_fd fd = open(source, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return cannot_open("--rootfs", source, errno, err);
-    if (take_path("--rootfs", source, &fd, &plan->rootfs, err))
-        return -1;
     if (stat("/", &host) == 0 && host.st_dev == plan->rootfs.dev &&
         host.st_ino == plan->rootfs.ino) {
         coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "--rootfs: '%s' is refused: it is the whole host",
@@ -445,6 +436,33 @@ static int add_rootfs(const struct coto_policy *policy, struct coto_plan *plan,
     if (coto_plan_check_forbidden(&shown, err) || coto_plan_check_below(&shown, err))
         return -1;
     return check_rootfs_links(plan, err);
+}
+
+static int add_image(const struct coto_policy *policy, struct coto_plan *plan,
+                     struct coto_err *err)
+{
+    coto_auto_fd fd = coto_plan_open_image(policy, plan, err);
+
+    if (fd == -2)
+        return 0;
+    if (fd < 0 || take_path("--image", plan->image, &fd, &plan->rootfs, err))
+        return -1;
+    return check_rootfs_links(plan, err);
+}
+
+static int add_rootfs(const struct coto_policy *policy, struct coto_plan *plan,
+                      struct coto_err *err)
+{
+    const char *source = coto_policy_str(policy, COTO_OPT_ROOTFS);
+
+    if (!*source)
+        return add_image(policy, plan, err);
+    coto_auto_fd fd = open(source, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return cannot_open("--rootfs", source, errno, err);
+    if (take_path("--rootfs", source, &fd, &plan->rootfs, err))
+        return -1;
+    return check_rootfs(plan, source, err);
 }
 
 int coto_plan_add_paths(const struct coto_policy *policy, struct coto_plan *plan,

@@ -96,7 +96,11 @@ enum coto_opt_section {
     X(ROOTFS,     "rootfs",     STRING,   "",     0, 0, "DIR", FILES, \
       "root file system to use instead of the host's program directories") \
     X(IMAGE,      "image",      STRING,   "python:3.11-slim", 0, 0, "NAME", FILES, \
-      "image of a container: with docker a name or digest that the engine has, with container one of 'coto image'") \
+      "image for the root file system: with docker a name or digest that the engine has, else one of 'coto image'; NAME@sha256:... is checked before the run") \
+    X(IMAGE_KEY,  "image-key",  STRING,   "",     0, 0, "FILE", FILES, \
+      "run only an image that carries a good signature of this key (minisign, PEM or OpenPGP; see coto image sign)") \
+    X(IMAGES_DIR, "images-dir", STRING,   "",     0, 0, "DIR", FILES, \
+      "where 'coto image' keeps images, if not in /var/lib/coto/images or the caller's data directory") \
     X(WRITABLE,   "workspace-writable", ENUM, "all", 0, 0, "all|output", FILES, \
       "which part of the workspace the program may write to") \
     X(NOEXEC,     "noexec",     BOOL,     "false", 0, 0, "", FILES, \

@@ -611,7 +611,7 @@ static void levels_and_their_options(void **state)
         const char *why; /* NULL: accepted */
     } rows[] = {
         {"process", COTO_OPT_RUNTIME, "runsc", "has no container runtime"},
-        {"process", COTO_OPT_IMAGE, "debian:12", "has no images"},
+        {"process", COTO_OPT_IMAGE, "debian:12", NULL},
         {"subprocess", COTO_OPT_IMAGE, "debian:12", "has no images"},
         {"process", COTO_OPT_ROOTFS, "/srv/root", NULL},
         {"docker", COTO_OPT_RUNTIME, "runsc", NULL},
@@ -619,6 +619,8 @@ static void levels_and_their_options(void **state)
         {"docker", COTO_OPT_ROOTFS, "/srv/root", "from an image"},
         {"docker", COTO_OPT_MOUNT, "/srv:/srv", "mounts nothing of the host"},
         {"docker", COTO_OPT_IDMAP, "single", "as the engine is set up"},
+        {"docker", COTO_OPT_IMAGE_KEY, "image.pub", "signature coto cannot see"},
+        {"container", COTO_OPT_IMAGE_KEY, "image.pub", NULL},
         {"container", COTO_OPT_RUNTIME, "kata-runtime", NULL},
         {"container", COTO_OPT_ROOTFS, "/srv/root", NULL},
         {"container", COTO_OPT_MOUNT, "/srv:/srv", NULL},
