@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from .helpers import (BUSY, COTO, FORBIDDEN, INPUT, MTIME, USAGE, Store, docker_archive, entries, member, oci_layout, ok,
+from .helpers import (BUSY, COTO, FORBIDDEN, INPUT, MTIME, ROOT, USAGE, Store, docker_archive, entries, member, oci_layout, ok,
                       refused, tar)
 
 LINK, HARD = tarfile.SYMTYPE, tarfile.LNKTYPE
@@ -250,11 +250,12 @@ def test_where_images_are(root, tmp_path):
     assert ran.stdout == b"from the image\n", ran.stderr
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root's store is the system's")
 def test_a_users_own_store(root, tmp_path):
+    """Root's is the system's, which is not touched here."""
     env = dict(os.environ, XDG_DATA_HOME=str(tmp_path / "data"))
-    ok(subprocess.run([COTO, "image", "import", root, "a"], env=env, capture_output=True, timeout=60))
-    assert (tmp_path / "data/coto/images/names/a:latest").exists()
+    verb = ["list"] if ROOT else ["import", root, "a"]
+    ok(subprocess.run([COTO, "image", *verb], env=env, capture_output=True, timeout=60))
+    assert (tmp_path / "data/coto/images/names/a:latest").exists() == (not ROOT)
 
 
 @pytest.mark.parametrize("source, words", [("/nonexistent", "No such file"), ("/", "the whole host"), ("/dev/null", "ends in the middle")])

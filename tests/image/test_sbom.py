@@ -1,0 +1,145 @@
+"""Bills of materials. The published schemas are not part of this tree: what both formats require of such a
+document is spelled out here, field by field, and jsonschema judges it."""
+import json
+import re
+import uuid
+
+import jsonschema
+import pytest
+
+from .helpers import USAGE, member, ok, refused, tar
+
+STATUS = b"""Package: bash
+Status: install ok installed
+Maintainer: Matthias Klose <doko@debian.org>
+Architecture: amd64
+Source: bash (5.2.15)
+Version: 5.2.15-2+b2
+Description: shell
+ with a second line
+ Version: 0 is not its version
+
+Package: gone
+Status: deinstall ok config-files
+Architecture: amd64
+Version: 1
+
+Package: libstdc++6
+Status: install ok installed
+Architecture: amd64
+Version: 12.2.0-14
+"""
+APK = b"P:musl\nV:1.2.4-r2\nA:x86_64\nL:MIT\n\nP:busybox\nV:1.36\nA:x86_64\nL:GPL-2.0-only\n"
+METADATA = b"Metadata-Version: 2.1\nName: requests\nVersion: 2.28.1\nLicense: Apache 2.0\n\nName: not this one\n"
+RELEASE = b'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nID=debian\nVERSION_ID="12"\n'
+TREE = tar(member("var/lib/dpkg/status", STATUS), member("lib/apk/db/installed", APK), member("etc/os-release", RELEASE),
+           member("usr/lib/python3/dist-packages/requests-2.28.1.dist-info/METADATA", METADATA),
+           member("usr/lib/python3/dist-packages/no.dist-info/METADATA", b"nothing\0at all"))
+WANTED = {
+    "pkg:deb/debian/bash@5.2.15-2%2Bb2?arch=amd64&distro=debian-12": ("bash", "5.2.15-2+b2"),
+    "pkg:deb/debian/libstdc%2B%2B6@12.2.0-14?arch=amd64&distro=debian-12": ("libstdc++6", "12.2.0-14"),
+    "pkg:apk/debian/musl@1.2.4-r2?arch=x86_64&distro=debian-12": ("musl", "1.2.4-r2"),
+    "pkg:apk/debian/busybox@1.36?arch=x86_64&distro=debian-12": ("busybox", "1.36"),
+    "pkg:pypi/requests@2.28.1": ("requests", "2.28.1"),
+}
+TEXT, DATE = {"type": "string", "minLength": 1}, {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$"}
+
+
+def strict(required, **optional):
+    return {"type": "object", "required": list(required), "properties": {**required, **optional}, "additionalProperties": False}
+
+
+def many(item):
+    return {"type": "array", "items": item, "minItems": 1}
+
+
+# SPDX 2.3, sections 6 (document), 7 (package), 11 (relationships)
+SPDX_ID = {"type": "string", "pattern": r"^SPDXRef-[A-Za-z0-9.-]+$"}
+SPDX = strict({
+    "spdxVersion": {"const": "SPDX-2.3"}, "dataLicense": {"const": "CC0-1.0"}, "SPDXID": {"const": "SPDXRef-DOCUMENT"}, "name": TEXT,
+    "documentNamespace": {"type": "string", "pattern": "^https?://[^#]+$"},
+    "creationInfo": strict({"created": DATE, "creators": many({"type": "string", "pattern": "^(Tool|Person|Organization): ?.+-?"})}),
+    "packages": many(strict(
+        {"SPDXID": SPDX_ID, "name": TEXT, "downloadLocation": TEXT},
+        versionInfo=TEXT, supplier={"type": "string", "pattern": "^(NOASSERTION|Organization: .+|Person: .+)$"},
+        filesAnalyzed={"const": False}, licenseConcluded=TEXT, licenseDeclared=TEXT, copyrightText=TEXT, licenseComments=TEXT,
+        sourceInfo=TEXT, primaryPackagePurpose={"enum": ["CONTAINER"]},
+        checksums=many(strict({"algorithm": {"const": "SHA256"}, "checksumValue": {"type": "string", "pattern": "^[0-9a-f]{64}$"}})),
+        externalRefs=many(strict({"referenceCategory": {"const": "PACKAGE-MANAGER"}, "referenceType": {"const": "purl"},
+                                  "referenceLocator": {"type": "string", "pattern": "^pkg:"}})))),
+    "relationships": many(strict({"spdxElementId": SPDX_ID, "relatedSpdxElement": SPDX_ID,
+                                  "relationshipType": {"enum": ["DESCRIBES", "CONTAINS"]}})),
+})
+# CycloneDX 1.5
+COMPONENT = strict({"type": {"enum": ["library", "container", "application"]}, "name": TEXT},
+                   **{"bom-ref": TEXT, "version": TEXT, "purl": {"type": "string", "pattern": "^pkg:"},
+                      "supplier": strict({"name": TEXT}), "licenses": many(strict({"license": strict({"name": TEXT})})),
+                      "hashes": many(strict({"alg": {"const": "SHA-256"}, "content": {"type": "string", "pattern": "^[0-9a-f]{64}$"}}))})
+CYCLONEDX = strict({
+    "bomFormat": {"const": "CycloneDX"}, "specVersion": {"const": "1.5"}, "version": {"const": 1},
+    "serialNumber": {"type": "string", "pattern": "^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"},
+    "metadata": strict({"timestamp": DATE, "tools": strict({"components": many(COMPONENT)}), "component": COMPONENT}),
+    "components": {"type": "array", "items": COMPONENT},
+})
+
+
+@pytest.fixture
+def digest(store):
+    return store.take("-", "bill", stdin=TREE)
+
+
+def bill(store, form):
+    return json.loads(ok(store.image("sbom", "bill", "--format", form)))
+
+
+def test_spdx(store, digest):
+    document = bill(store, "spdx")
+    jsonschema.validate(document, SPDX)
+    image, packages = document["packages"][0], document["packages"][1:]
+    assert image["checksums"][0]["checksumValue"] == digest and digest in document["documentNamespace"]
+    assert {row["externalRefs"][0]["referenceLocator"]: (row["name"], row["versionInfo"]) for row in packages} == WANTED
+    ids = [row["SPDXID"] for row in document["packages"]] + ["SPDXRef-DOCUMENT"]
+    assert len(set(ids)) == len(ids)
+    assert {row["relatedSpdxElement"] for row in document["relationships"]} == set(ids) - {"SPDXRef-DOCUMENT"}
+
+
+def test_cyclonedx(store, digest):
+    document = bill(store, "cyclonedx")
+    jsonschema.validate(document, CYCLONEDX)
+    assert {row["purl"]: (row["name"], row["version"]) for row in document["components"]} == WANTED
+    refs = [row["bom-ref"] for row in document["components"]]
+    assert len(set(refs)) == len(refs)
+    assert uuid.UUID(document["serialNumber"].removeprefix("urn:uuid:")).version == 5
+    licenses = {row["name"]: row["licenses"][0]["license"]["name"] for row in document["components"] if "licenses" in row}
+    assert licenses == {"musl": "MIT", "busybox": "GPL-2.0-only", "requests": "Apache 2.0"}
+
+
+def test_the_same_image_has_the_same_bill(store, digest):
+    for form in ("spdx", "cyclonedx"):
+        assert bill(store, form) == bill(store, form)
+
+
+def test_an_image_without_packages(store, root):
+    store.take(root, "bill")
+    jsonschema.validate(bill(store, "spdx"), SPDX)
+    assert bill(store, "cyclonedx")["components"] == []
+    refused(store.image("sbom", "bill", "--format", "xml"), USAGE, "spdx")
+
+
+def test_hostile_databases(store, tmp_path):
+    """Links lead nowhere outside, and text that is no database breaks nothing."""
+    secret = tmp_path / "status"
+    secret.write_bytes(STATUS)
+    evil = "../" * 20 + str(secret).lstrip("/")
+    import tarfile
+    for number, members in enumerate([
+            [member("var/lib/dpkg/status", kind=tarfile.SYMTYPE, link=str(secret))],
+            [member("var/lib/dpkg/status", kind=tarfile.SYMTYPE, link=evil)],
+            [member("var/lib/dpkg", kind=tarfile.SYMTYPE, link=str(tmp_path))],
+            [member("var/lib/dpkg/status/", mode=0o755)],
+            [member("var/lib/dpkg/status", b"\0\xff" * 100 + b"Package: \nVersion:\n\n\n" + b"Package: a" * 5000)],
+    ]):
+        store.take("-", "bill", stdin=tar(member("etc/x", str(number).encode()), *members))
+        document = bill(store, "cyclonedx")
+        jsonschema.validate(document, CYCLONEDX)
+        assert not re.search("bash|libstdc", json.dumps(document["components"]))
