@@ -32,6 +32,8 @@ static struct outcome decide(const struct coto_facts *f)
     }
     if (!ok && f->usage.oom_kills > 0)
         return (struct outcome){COTO_VERDICT_OOM, "memory"};
+    if (!f->exited && f->usage.is_starved)
+        return (struct outcome){COTO_VERDICT_PIDS, "pids"};
     if (!f->exited || (!by_signal && !WIFEXITED(f->wait_status))) /* or a status nobody has */
         return (struct outcome){COTO_VERDICT_LOST, NULL};
     if (signo == SIGXCPU && f->cpu_limited)

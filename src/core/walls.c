@@ -20,7 +20,9 @@ static void say(struct coto_session *s, enum coto_wall id, bool up, const char *
     wall->wanted = true;
     wall->up = up;
     snprintf(wall->mechanism, sizeof wall->mechanism, "%s%s", mechanism,
-             mechanism[0] && s->sandbox->guest_kernel ? ", guest kernel" : "");
+             mechanism[0] && s->sandbox->guest_kernel && id != COTO_WALL_TIMEOUT && id != COTO_WALL_OUTPUT
+                 ? ", guest kernel"
+                 : "");
     snprintf(wall->value, sizeof wall->value, "%s", value);
     if (!up && !wall->note[0])
         snprintf(wall->note, sizeof wall->note, "the kernel did not confirm it");

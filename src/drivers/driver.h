@@ -29,8 +29,14 @@ struct coto_usage {
     int64_t oom_kills;
     int64_t pids_refused; /* forks refused at the limit */
     bool of_reaped;       /* CPU and memory are of what was reaped, not of a cgroup */
+    bool is_starved;      /* the guest's own kernel was refused a task, which ends it */
     int init_signal;      /* signal that ended init itself, 0 none; set by destroy */
 };
+
+#define COTO_USAGE_NONE                                                                            \
+    {                                                                                              \
+        .cpu_user_us = -1, .cpu_system_us = -1, .memory_peak_bytes = -1, .pids_peak = -1           \
+    }
 
 /* One line of `coto doctor`, and what the choice of a driver rests on. */
 struct coto_probe {

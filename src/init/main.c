@@ -22,11 +22,27 @@
 
 #define STDIN_WINDOW (256 * 1024)
 
+/* gVisor answers EAGAIN for a stream that is full, although it was never made non-blocking. */
+static int write_stream(int fd, const char *data, size_t len)
+{
+    while (len > 0) {
+        struct pollfd pfd = {.fd = fd, .events = POLLOUT};
+        ssize_t n = write(fd, data, len);
+        if (n < 0 && errno == EAGAIN)
+            poll(&pfd, 1, -1);
+        else if (n < 0 && errno != EINTR)
+            return -1;
+        data += n > 0 ? n : 0;
+        len -= n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
 int init_send(struct init *init)
 {
     /* After one frame was lost none may follow: the host would take the rest for all. */
     int failed = init->send_failed || init->out.failed ||
-                 coto_fd_write_all(init->out_fd, init->out.data, init->out.len) < 0;
+                 write_stream(init->out_fd, init->out.data, init->out.len) < 0;
 
     /* Nobody listens: end, unless the stream itself is still open (take_stream). */
     if (failed && !init->send_failed)
@@ -146,7 +162,9 @@ static bool is_full(const char *path)
 {
     struct statvfs fs;
 
-    return statvfs(path, &fs) == 0 && fs.f_blocks > 0 && (fs.f_bavail == 0 || fs.f_favail == 0);
+    /* gVisor's tmpfs counts no files: all its numbers of them are 0. */
+    return statvfs(path, &fs) == 0 && fs.f_blocks > 0 &&
+           (fs.f_bavail == 0 || (fs.f_files > 0 && fs.f_favail == 0));
 }
 
 static void send_exit(struct init *init, struct init_proc *proc, int status,

@@ -195,7 +195,7 @@ static int docker_usage(struct coto_sandbox *sandbox, struct coto_usage *ret_usa
 {
     struct docker *d = (struct docker *)sandbox;
 
-    *ret_usage = (struct coto_usage){-1, -1, -1, -1, 0, 0, false, 0};
+    *ret_usage = (struct coto_usage)COTO_USAGE_NONE;
     if (!d->has_group) {
         struct coto_err err;
         if (d->container[0])
@@ -274,7 +274,7 @@ static void end_container(struct docker *d, struct coto_usage *usage)
 static void docker_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_usage)
 {
     struct docker *d = (struct docker *)sandbox;
-    struct coto_usage usage = {-1, -1, -1, -1, 0, 0, false, 0};
+    struct coto_usage usage = COTO_USAGE_NONE;
 
     if (!d)
         return;

@@ -60,7 +60,7 @@ static int ask_of_box(struct box *box, enum coto_frame_type type, struct coto_us
     coto_frame_add_num(&buf, COTO_TAG_L_BOX, box->number);
     coto_frame_end(&buf, at);
     if (ret_usage)
-        *ret_usage = (struct coto_usage){-1, -1, -1, -1, 0, 0, false, 0};
+        *ret_usage = (struct coto_usage)COTO_USAGE_NONE;
     if (ask(box->channel_fd, &buf, -1, &answer, NULL, &err))
         return -1;
     if (ret_usage)

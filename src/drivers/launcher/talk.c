@@ -292,7 +292,7 @@ void coto_launch_take_usage(const struct coto_frame *frame, struct coto_usage *r
 {
     struct coto_field field = {0};
 
-    *ret_usage = (struct coto_usage){-1, -1, -1, -1, 0, 0, false, 0};
+    *ret_usage = (struct coto_usage)COTO_USAGE_NONE;
     while (coto_field_next(frame, &field) == 1)
         if (field.tag == COTO_TAG_L_USAGE && field.len == sizeof *ret_usage)
             memcpy(ret_usage, field.data, sizeof *ret_usage);

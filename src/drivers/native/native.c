@@ -277,7 +277,7 @@ static int native_usage(struct coto_sandbox *sandbox, struct coto_usage *ret_usa
 {
     struct native *n = (struct native *)sandbox;
 
-    *ret_usage = (struct coto_usage){-1, -1, -1, -1, 0, 0, false, 0};
+    *ret_usage = (struct coto_usage)COTO_USAGE_NONE;
     if (n->has_group)
         coto_cgroup_walls_usage(&n->group, ret_usage);
     return 0;

@@ -60,7 +60,7 @@ static struct oci *new_sandbox(const struct coto_plan *plan)
                                       .apply_seccomp = true};
     oci->plan = plan;
     oci->pidfd = oci->message_fd = -1;
-    oci->last = (struct coto_usage){-1, -1, -1, -1, 0, 0, false, 0};
+    oci->last = (struct coto_usage)COTO_USAGE_NONE;
     for (int i = 0; i < COTO_CG_COUNT; i++)
         oci->group.dir_fd[i] = oci->group.parent_fd[i] = -1;
     oci->applied = (struct coto_cgroup_applied){-1, -1, -1, -1, -1, "", "", "", "", "", ""};
@@ -182,15 +182,17 @@ static int oci_inspect(struct coto_sandbox *sandbox, const struct coto_frame *re
 static int oci_usage(struct coto_sandbox *sandbox, struct coto_usage *ret_usage)
 {
     struct oci *oci = (struct oci *)sandbox;
-    struct coto_usage now = {-1, -1, -1, -1, 0, 0, false, 0};
+    struct coto_usage now = COTO_USAGE_NONE;
 
     if (oci->has_group)
         coto_cgroup_walls_usage(&oci->group, &now);
     if (now.memory_peak_bytes < 0) /* a runtime that removes the group has done so */
         now = oci->last;
     oci->last = now;
-    if (oci->chosen.runtime && oci->chosen.runtime->own_kernel)
+    if (oci->chosen.runtime && oci->chosen.runtime->own_kernel) {
+        now.is_starved = now.pids_refused > 0;
         now.pids_peak = -1; /* the guest's kernel is among them */
+    }
     *ret_usage = now;
     return 0;
 }

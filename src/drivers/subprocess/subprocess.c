@@ -172,7 +172,7 @@ static int subprocess_inspect(struct coto_sandbox *sandbox, const struct coto_fr
 static int subprocess_usage(struct coto_sandbox *sandbox, struct coto_usage *ret_usage)
 {
     (void)sandbox;
-    *ret_usage = (struct coto_usage){-1, -1, -1, -1, 0, 0, false, 0};
+    *ret_usage = (struct coto_usage)COTO_USAGE_NONE;
     return 0;
 }
 
