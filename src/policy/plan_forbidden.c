@@ -42,6 +42,7 @@ static const struct place places[] = {
     {"/var/lib/containers", TREE, "it holds other containers' files"},
     {"/var/lib/kubelet", TREE, "it holds other pods' files and credentials"},
     {"/var/lib/etcd", TREE, "it holds a cluster's state and secrets"},
+    {"/var/lib/coto", TREE, "it holds coto's own state"},
     {"/usr", TREE_RW, "it holds the host's programs"},
     {"/bin", TREE_RW, "it holds the host's programs"},
     {"/sbin", TREE_RW, "it holds the host's programs"},
@@ -52,7 +53,7 @@ static const struct place places[] = {
 #define PLACE_COUNT (sizeof places / sizeof places[0])
 
 /* Names that hold keys or state wherever they stand: a path through one is
- * refused, and so is a directory that has one right inside. */
+ * refused, and so is a directory that has one right inside, or the rest of one. */
 static const struct {
     const char *name;
     const char *why;
@@ -64,6 +65,7 @@ static const struct {
     {".kube", "cluster credentials"},
     {".docker", "registry credentials"},
     {".coto", "coto's own state"},
+    {".local/state/coto", "coto's own state"},
 };
 
 static const char *const engine_sockets[] = {
@@ -74,6 +76,8 @@ static const char *const engine_sockets[] = {
     "containerd/containerd.sock",
     "podman/podman.sock",
     "crio/crio.sock",
+    "api.sock", /* coto serve; without root its directory may be in /tmp */
+    "coto/api.sock",
 };
 
 /* Kernel file systems, wherever somebody mounted them. */
@@ -144,6 +148,19 @@ static bool has_component(const char *path, const char *name)
     return false;
 }
 
+/* What of name is still to come where path ends: of a/b/c, b/c in X/a, all of it in X. */
+static const char *rest_of(const char *name, const char *path)
+{
+    size_t len = strlen(path);
+
+    for (const char *rest = name; (rest = strchr(rest, '/'));) {
+        size_t n = (size_t)(rest++ - name);
+        if (len > n && path[len - n - 1] == '/' && strncmp(path + len - n, name, n) == 0)
+            return rest;
+    }
+    return name;
+}
+
 static int check_private(const struct coto_plan_shown *shown, struct coto_err *err)
 {
     struct stat st;
@@ -155,6 +172,7 @@ static int check_private(const struct coto_plan_shown *shown, struct coto_err *e
             snprintf(why, sizeof why, "'%s' holds %s", name, private_names[i].why);
             return refuse(shown, err, why);
         }
+        name = rest_of(name, shown->path);
         if (fstatat(shown->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
             snprintf(why, sizeof why, "it contains '%s', which holds %s", name,
                      private_names[i].why);
@@ -164,23 +182,30 @@ static int check_private(const struct coto_plan_shown *shown, struct coto_err *e
     return 0;
 }
 
-static int check_sockets(const struct coto_plan_shown *shown, mode_t mode, struct coto_err *err)
+static int check_engine(const struct coto_plan_shown *shown, const char *name, struct coto_err *err)
 {
-    const char *base = strrchr(shown->path, '/') + 1;
     struct stat st;
     char why[128];
 
-    for (size_t i = 0; i < sizeof engine_sockets / sizeof engine_sockets[0]; i++) {
-        const char *name = engine_sockets[i];
-        if (strcmp(base, name) == 0)
-            return refuse(shown, err, "who can talk to a container engine owns the host");
-        if (S_ISDIR(mode) && fstatat(shown->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-            snprintf(why, sizeof why,
-                     "it contains '%s', and who can talk to a container engine owns the host",
-                     name);
-            return refuse(shown, err, why);
-        }
-    }
+    if (strcmp(strrchr(shown->path, '/') + 1, name) == 0)
+        return refuse(shown, err, "who can talk to a container engine owns the host");
+    if (fstatat(shown->fd, name, &st, AT_SYMLINK_NOFOLLOW))
+        return 0;
+    snprintf(why, sizeof why,
+             "it contains '%s', and who can talk to a container engine owns the host", name);
+    return refuse(shown, err, why);
+}
+
+static int check_sockets(const struct coto_plan_shown *shown, mode_t mode, struct coto_err *err)
+{
+    char own[32];
+
+    snprintf(own, sizeof own, "coto-%u/api.sock", (unsigned)getuid());
+    if (check_engine(shown, own, err))
+        return -1;
+    for (size_t i = 0; i < sizeof engine_sockets / sizeof engine_sockets[0]; i++)
+        if (check_engine(shown, engine_sockets[i], err))
+            return -1;
     if (S_ISSOCK(mode))
         return refuse(shown, err, "it is a socket of a program on the host");
     if (!S_ISREG(mode) && !S_ISDIR(mode))

@@ -161,6 +161,13 @@ def test_private_names_are_refused(tmp_path):
     refused(run("--mount", f"{tmp_path}/me:/x", "--", "true"), 68, ".ssh")
 
 
+def test_own_state_is_refused(tmp_path):
+    """Records and tokens of a service, and every directory on the way to them."""
+    (tmp_path / "me/.local/state/coto").mkdir(parents=True)
+    for folder in ("me", "me/.local", "me/.local/state", "me/.local/state/coto"):
+        refused(run("--mount", f"{tmp_path}/{folder}:/x", "--", "true"), 68, "coto's own state")
+
+
 def test_mounts_have_a_place_of_their_own(shared):
     for target in ("/proc", "/", "/proc/x", "relative", "/dev"):
         assert run("--mount", f"{shared}:{target}", "--", "true").status in (64, 65), target

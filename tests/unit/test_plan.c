@@ -544,7 +544,18 @@ static void test_private_names_are_refused(void **state)
         mkdir(deep, 0700);
         refuse_source(room, deep, false, names[i]);
     }
+    /* A name of several: what holds the rest of it is refused too. */
+    mkdir(in_room(room, ".local"), 0700);
+    mkdir(in_room(room, ".local/state"), 0700);
+    mkdir(in_room(room, ".local/state/coto"), 0700);
+    refuse_source(room, room->path, false, "it contains '.local/state/coto', which holds coto's own");
+    refuse_source(room, in_room(room, ".local"), false, "it contains 'state/coto', which holds");
+    refuse_source(room, in_room(room, ".local/state"), false, "it contains 'coto', which holds");
+    refuse_source(room, in_room(room, ".local/state/coto"), false, "'.local/state/coto' holds");
     /* Only whole names count. */
+    mkdir(in_room(room, "coto"), 0700);
+    mkdir(in_room(room, "coto/coto"), 0700);
+    add_item(room, COTO_OPT_MOUNT, "%s/coto:/c", room->path);
     mkdir(in_room(room, "x.ssh"), 0700);
     add_item(room, COTO_OPT_MOUNT, "%s/x.ssh:/x", room->path);
     assert_made(room, &run_true);
@@ -570,6 +581,15 @@ static void test_sockets_and_specials_are_refused(void **state)
     mkdir(in_room(room, "run/containerd"), 0755);
     put(room, "run/containerd/containerd.sock", "", 0);
     refuse_source(room, in_room(room, "run"), false, "it contains 'containerd/containerd.sock'");
+    char own[32];
+    snprintf(own, sizeof own, "coto-%u", (unsigned)getuid());
+    mkdir(in_room(room, own), 0755);
+    strcat(own, "/api.sock");
+    put(room, own, "", 0);
+    refuse_source(room, room->path, false, "/api.sock', and who can talk");
+    refuse_source(room, in_room(room, own), false, "owns the host");
+    *strrchr(own, '/') = '\0';
+    refuse_source(room, in_room(room, own), false, "it contains 'api.sock'");
 }
 
 static void test_own_program_is_never_writable(void **state)
