@@ -56,7 +56,8 @@ struct coto_result {
     char code_hash[COTO_SHA256_HEX];
     char filter_hash[COTO_SHA256_HEX];
     char started_at[COTO_TIME_TEXT];
-    const char *driver; /* "native", "subprocess" */
+    const char *driver; /* "native", "subprocess", "oci", "docker" */
+    char runtime[160];  /* of a container, with its version; "" none */
     const char *stage;  /* "build" or "run" */
     struct coto_facts facts;
     enum coto_verdict verdict;

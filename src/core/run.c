@@ -478,6 +478,7 @@ static void complete(struct coto_session *s)
     r->duration_us = s->end_us - s->start_us;
     r->facts.cause = s->cause;
     memcpy(r->walls, s->sandbox->walls, sizeof r->walls);
+    memcpy(r->runtime, s->sandbox->runtime, sizeof r->runtime);
     r->stage = s->plan->stages[s->stage].name;
 }
 

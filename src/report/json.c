@@ -130,6 +130,7 @@ void coto_report_json(const struct coto_result *result, const struct coto_plan *
     add_stream(json, "stderr", &result->err);
     coto_report_json_artifacts(result, json);
     coto_json_str(json, "driver", result->driver);
+    coto_json_str(json, "runtime", result->runtime[0] ? result->runtime : NULL);
     add_plan(json, plan);
     add_text_or_null(json, "profile", result->profile);
     add_text_or_null(json, "policy_hash", result->policy_hash);

@@ -33,7 +33,7 @@ const struct coto_body_field coto_body_fields[] = {
       "wall-clock limit of an execution")
     F(IN_NEW, "resource_limits", LIMITS, none, PLAIN, 0, 0, "", "limits of the sandbox")
     F(IN_NEW, "isolation_level", WORD, none, PLAIN, 0, 0, "standard|high",
-      "standard: namespaces and every kernel wall; high is refused (501) where the host has no stronger level")
+      "standard: namespaces and every kernel wall; high is refused (422) where the host has no stronger level")
     F(IN_NEW, "profile", TEXT, none, PLAIN, 0, 64, "", "built-in policy to start from")
     F(IN_NEW | IN(sandbox) | IN(record), "agent_id", TEXT, none, NULLABLE, 0, 120, "",
       "the caller's own name for who runs this")
@@ -111,6 +111,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(artifact), "type", TEXT, none, MUST_NULL, 0, 0, "", "media type by its extension")
     F(IN(artifact), "sha256", TEXT, none, MUST_NULL, 0, 64, "", "of its bytes")
     F(IN(result), "driver", TEXT, none, MUST, 0, 0, "", "isolation technology")
+    F(IN(result), "runtime", TEXT, none, MUST_NULL, 0, 0, "", "container runtime and its version, how that was judged")
     F(IN(result), "isolation", TEXT, none, MUST_NULL, 0, 0, "", "isolation level of coto")
     F(IN(result), "language", TEXT, none, MUST_NULL, 0, 0, "", "language of the code")
     F(IN(result), "profile", TEXT, none, MUST_NULL, 0, 0, "", "built-in policy it started from")

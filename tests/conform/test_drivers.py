@@ -404,7 +404,7 @@ def test_missing_walls_are_refused_when_required(driver):
 def directories_of(pid):
     """Its cgroups, and the throw-away directory of a bundle."""
     found = [path for place in ("/run", "/tmp", os.environ.get("XDG_RUNTIME_DIR", "/tmp"))
-             for path in pathlib.Path(place).glob(f"coto-{pid}-*")]
+             for path in pathlib.Path(place).glob(f"coto-oci-{pid}-*")]
     for top, names, _ in os.walk("/sys/fs/cgroup"):  # others' come and go meanwhile
         found += [os.path.join(top, name) for name in names if name.startswith(f"coto-{pid}-")]
     return found

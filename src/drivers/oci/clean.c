@@ -102,7 +102,8 @@ static int remove_dir(const char *dir)
 
 void oci_clean(const char *dir, const char *name)
 {
-    remove_groups(name);
+    if (name)
+        remove_groups(name);
     for (int i = 0; i < TRIES && remove_dir(dir) && errno != ENOENT; i++)
         usleep(TRY_US);
 }
@@ -112,10 +113,10 @@ void oci_clean(const char *dir, const char *name)
 static bool is_stale(int dirfd, const char *name)
 {
     struct stat st;
-    int pid = 0;
+    char *end;
+    long pid = strtol(name + sizeof OCI_DIR_PREFIX - 1, &end, 10);
 
-    if (sscanf(name, OCI_DIR_PREFIX "%d-", &pid) != 1 || pid <= 1 || kill(pid, 0) == 0 ||
-        errno != ESRCH)
+    if (pid <= 1 || *end != '-' || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
         return false;
     return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
            st.st_uid == geteuid() && time(NULL) - st.st_ctime > STALE_SECONDS;
@@ -130,11 +131,13 @@ void oci_sweep_dirs(void)
     DIR *dir = opendir(base);
     while (dir && (entry = readdir(dir))) {
         char path[400];
+        char group[80];
         if (strncmp(entry->d_name, OCI_DIR_PREFIX, sizeof OCI_DIR_PREFIX - 1) != 0 ||
             strlen(entry->d_name) > 60 || !is_stale(dirfd(dir), entry->d_name))
             continue;
         snprintf(path, sizeof path, "%s/%s", base, entry->d_name);
-        oci_clean(path, entry->d_name);
+        snprintf(group, sizeof group, OCI_NAME_PREFIX "%s", entry->d_name + sizeof OCI_DIR_PREFIX - 1);
+        oci_clean(path, group);
     }
     if (dir)
         closedir(dir);

@@ -110,18 +110,38 @@ static int start(struct oci *oci, struct coto_err *err)
     return 0;
 }
 
-/* The last line of what it said, for it tells the cause. */
+/* The line that tells the cause: the first that is no log line (a helper's, like newuidmap),
+ * else the last, of a log line only its message. */
+static const char *find_cause(char *text)
+{
+    char *rest = text;
+    char *last = text;
+
+    for (char *line; (line = strsep(&rest, "\n"));) {
+        if (!*line)
+            continue;
+        last = line;
+        if (strncmp(line, "time=", 5) != 0 && !strstr(line, " level="))
+            return line;
+    }
+    char *message = strstr(last, "msg=\"");
+    if (!message)
+        return last;
+    message += 5;
+    char *end = strrchr(message, '"');
+    if (end)
+        *end = '\0';
+    return message;
+}
+
 static int explain(struct oci *oci, struct coto_err *err)
 {
-    char text[2048];
+    char text[4096];
     const char *name = oci->chosen.runtime->name;
     ssize_t n = read(oci->message_fd, text, sizeof text - 1);
-    text[n > 0 ? n : 0] = '\0';
-    for (char *p = text + strlen(text); p > text && strchr(" \n\r", p[-1]);)
-        *--p = '\0';
-    char *last = strrchr(text, '\n');
 
-    last = last ? last + 1 : text;
+    text[n > 0 ? n : 0] = '\0';
+    const char *last = find_cause(text);
     coto_err_set(err, COTO_ERR_WALL, 0, "%s: %.400s", name,
                  *last ? last : "it ended before coto-init was up, and said nothing");
     if (oci->chosen.runtime->kind == OCI_CRUN && strstr(last, "cgroup"))

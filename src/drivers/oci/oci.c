@@ -65,8 +65,8 @@ static struct oci *new_sandbox(const struct coto_plan *plan)
         oci->group.dir_fd[i] = oci->group.parent_fd[i] = -1;
     oci->applied = (struct coto_cgroup_applied){-1, -1, -1, -1, -1, "", "", "", "", "", ""};
     oci_dir_base(base);
-    snprintf(oci->name, sizeof oci->name, OCI_DIR_PREFIX "%d-%.8s", (int)getpid(), plan->id);
-    snprintf(oci->dir, sizeof oci->dir, "%s/%s", base, oci->name);
+    snprintf(oci->name, sizeof oci->name, OCI_NAME_PREFIX "%d-%.8s", (int)getpid(), plan->id);
+    snprintf(oci->dir, sizeof oci->dir, "%s/" OCI_DIR_PREFIX "%d-%.8s", base, (int)getpid(), plan->id);
     return oci;
 }
 
@@ -146,7 +146,8 @@ static int create_parts(struct oci *oci, struct coto_err *err)
     if (coto_guard_start(&oci->guard, guard_action, oci, err))
         return -1;
     oci_group_make(oci);
-    return oci_bundle_make(oci, err) || oci_launch(oci, err) ? -1 : 0;
+    /* Here and not in inspect: by then the program's frames are on their way to init. */
+    return oci_bundle_make(oci, err) || oci_launch(oci, err) || oci_walls_read(oci, err) ? -1 : 0;
 }
 
 static int oci_create(const struct coto_plan *plan, bool verbose, struct coto_sandbox **ret_sandbox,
@@ -168,11 +169,9 @@ static int oci_create(const struct coto_plan *plan, bool verbose, struct coto_sa
 static int oci_inspect(struct coto_sandbox *sandbox, const struct coto_frame *ready,
                        struct coto_err *err)
 {
-    struct oci *oci = (struct oci *)sandbox;
-
+    (void)sandbox;
     (void)ready;
-    if (oci_walls_read(oci, err))
-        return -1;
+    (void)err;
     oci_sweep_dirs(); /* the program is starting and we have nothing to do */
     return 0;
 }

@@ -10,7 +10,8 @@
 #include <limits.h>
 #include <sys/types.h>
 
-#define OCI_DIR_PREFIX "coto-" /* of the throw-away directory, which has the container's name */
+#define OCI_NAME_PREFIX "coto-" /* of container and cgroup: coto-PID-ID */
+#define OCI_DIR_PREFIX "coto-oci-" /* of the throw-away directory: coto-oci-PID-ID */
 #define OCI_INIT_INSIDE "/.coto-init" /* where a container has its coto-init */
 
 /* ---- runtime.c: which program runs the bundle, and whether it may ---- */
@@ -77,7 +78,7 @@ struct oci {
     struct coto_cgroup_applied applied;
     bool has_group;
     struct coto_usage last; /* what usage last said */
-    char name[64];  /* of container and cgroup: coto-PID-ID */
+    char name[64];  /* of container and cgroup */
     char dir[200];  /* the throw-away directory */
     bool made_dir;
     struct coto_guard guard;

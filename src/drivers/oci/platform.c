@@ -27,7 +27,7 @@ static bool works(const struct oci_chosen *chosen, const char *platform)
     snprintf(root, sizeof root, "%s/" OCI_DIR_PREFIX "%d-platform", base, (int)getpid());
     snprintf(flag, sizeof flag, "--platform=%s", platform);
     bool ok = oci_command(argv, TRY_MS, &out) == 0 && out.status == 0;
-    oci_clean(root, strrchr(root, '/') + 1);
+    oci_clean(root, NULL);
     return ok;
 }
 

@@ -73,6 +73,24 @@ static bool is_in_group(const struct oci *oci)
     return coto_file_read_at(AT_FDCWD, path, text, sizeof text) > 0 && strstr(text, oci->name);
 }
 
+/* On v1 a limit below what is in use is refused until the kernel has found pages to drop: a
+ * runtime has read its own program, which counts. */
+static int lower_memory(struct oci *oci, struct coto_err *err)
+{
+    int memory = oci->group.dir_fd[COTO_CG_MEMORY];
+
+    for (int tries = 0; tries < 100; tries++) {
+        coto_cgroup_limit(&oci->group, &oci->limits, &oci->applied);
+        if (oci->limits.memory_bytes == COTO_UNIT_NONE || oci->applied.memory_bytes >= 0 || memory < 0)
+            return 0;
+        coto_file_write_at(memory, "memory.force_empty", "0");
+        usleep(10000);
+    }
+    coto_err_set(err, COTO_ERR_WALL, 0, "memory: %s takes more than that before any program runs",
+                 oci->chosen.runtime->name);
+    return coto_err_remedy(err, "raise --memory; gVisor's kernel alone needs about 32m");
+}
+
 static int set_limits(struct oci *oci, struct coto_err *err)
 {
     const struct coto_cgroup_walls walls = {&oci->base, oci->plan, &oci->cgroup_host,
@@ -82,8 +100,8 @@ static int set_limits(struct oci *oci, struct coto_err *err)
     if (oci->has_group && !is_in_group(oci))
         return coto_err_set(err, COTO_ERR_WALL, 0, "%s did not put the container into its cgroup",
                             oci->chosen.runtime->name);
-    if (oci->has_group)
-        coto_cgroup_limit(&oci->group, &oci->limits, &oci->applied);
+    if (oci->has_group && lower_memory(oci, err))
+        return -1;
     coto_cgroup_walls_say(&walls);
     if (!oci->chosen.runtime->own_kernel)
         coto_cgroup_walls_fall_back(&walls);
