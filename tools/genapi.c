@@ -103,7 +103,8 @@ static void print_endpoints(void)
         print_cell(e->doc);
         for (unsigned k = 0; k < coto_parameter_count; k++)
             if ((int)coto_parameters[k].endpoint == i)
-                printf("; `?%s=`%s: %s", coto_parameters[k].name,
+                printf("; `%s%s%s`%s: %s", *coto_parameters[k].in == 'q' ? "?" : "",
+                       coto_parameters[k].name, *coto_parameters[k].in == 'q' ? "=" : ":",
                        coto_parameters[k].is_required ? " (needed)" : "", coto_parameters[k].doc);
         puts(" |");
     }

@@ -168,18 +168,6 @@ void coto_api_handle(struct coto_http_request *request, void *arg)
 
 /* ---- life ---- */
 
-static int set_ceiling(struct coto_api *api, struct coto_err *err)
-{
-    if (coto_policy_init(&api->ceiling, err))
-        return -1;
-    for (unsigned i = 0; i < coto_limit_count; i++)
-        if (*coto_limits[i].ceiling &&
-            coto_policy_set(&api->ceiling, coto_limits[i].opt, coto_limits[i].ceiling,
-                            COTO_SOURCE_PROFILE, "service", err))
-            return -1;
-    return 0;
-}
-
 int coto_api_new(const struct coto_api_config *config, struct coto_loop *loop, int control_fd,
                  struct coto_api **ret_api, struct coto_err *err)
 {
@@ -196,8 +184,7 @@ int coto_api_new(const struct coto_api_config *config, struct coto_loop *loop, i
     mallopt(M_ARENA_MAX, 2); /* workers hold little at a time: no heap for each of them */
     coto_openapi_write(&(struct coto_json){.out = &api->openapi});
     coto_buf_addc(&api->openapi, '\n');
-    if (set_ceiling(api, err) || api_workers_start(api, err)) {
-        coto_policy_fini(&api->ceiling);
+    if (api_workers_start(api, err)) {
         coto_buf_fini(&api->openapi);
         free(api);
         return -1;
@@ -218,7 +205,6 @@ void coto_api_free(struct coto_api *api)
             api_sandbox_drop(api, api->buckets[i], "destroyed");
     api_forget_revoked(api, INT64_MAX);
     api_tenants_expire(api, INT64_MAX);
-    coto_policy_fini(&api->ceiling);
     coto_buf_fini(&api->openapi);
     free(api);
 }

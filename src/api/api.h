@@ -43,6 +43,8 @@ struct coto_api_self {
 
 struct coto_api_config {
     struct coto_api_self self;
+    const struct coto_policy *ceiling;          /* of what callers may set: the most */
+    const char *const *profiles, *const *levels; /* callers may name; empty: all there are */
     const char *profile;          /* of requests that name none */
     const char *token;            /* of local services, not over TLS; NULL: none */
     struct coto_keys *keys;       /* of tokens */
@@ -190,7 +192,6 @@ struct coto_api {
     struct api_tenant *tenants[API_BUCKETS];
     struct api_job *running[API_BUCKETS]; /* executions, by id */
     struct api_counters counters;
-    struct coto_policy ceiling; /* of what callers may set: the most */
     struct coto_buf openapi;
     struct coto_records *records; /* NULL: none are kept */
     struct api_key *keys;         /* of requests that run */
@@ -266,6 +267,16 @@ int api_check(struct api_job *job, enum coto_body body);
 
 /* path.c: a caller's name of a file as an absolute path inside. */
 int api_path(const char *workdir, const char *path, struct coto_buf *ret_target, struct coto_err *err);
+
+/* ceiling.c */
+#define COTO_TIMEOUT_MAX "300s"
+int coto_ceiling_init(struct coto_policy *ceiling, struct coto_err *err);
+int coto_ceiling_lower(struct coto_policy *ceiling, enum coto_opt opt, const char *name,
+                       const char *text, struct coto_err *err);
+/* Lowers what is above it. */
+int coto_ceiling_apply(const struct coto_policy *ceiling, struct coto_policy *policy,
+                       struct coto_err *err);
+bool coto_ceiling_has_word(const char *const *words, const char *word); /* an empty list has all */
 
 /* body.c */
 int api_body_policy(struct api_job *job, const struct coto_policy *from);

@@ -46,15 +46,14 @@ static int set_option(struct api_job *job, enum coto_opt opt, const char *field,
 }
 
 /* What the operator allows at most. */
-static int check_ceiling(struct api_job *job, const struct coto_limit_row *limit, const char *name)
+static int check_ceiling(struct api_job *job, enum coto_opt opt, const char *name)
 {
-    const struct coto_policy *ceiling = &job->api->ceiling;
+    const struct coto_policy *ceiling = job->api->config.ceiling;
     coto_auto_buf most = {0};
 
-    if (!*limit->ceiling ||
-        coto_policy_num(&job->policy, limit->opt) <= coto_policy_num(ceiling, limit->opt))
+    if (coto_policy_num(&job->policy, opt) <= coto_policy_num(ceiling, opt))
         return 0;
-    coto_policy_value_text(ceiling, limit->opt, &most);
+    coto_policy_value_text(ceiling, opt, &most);
     snprintf(job->field, sizeof job->field, "%s", name);
     coto_err_set(&job->err, COTO_ERR_POLICY, 0, "%s: the service allows %s at most", name,
                  coto_buf_str(&most));
@@ -75,7 +74,8 @@ static int set_limits(struct api_job *job)
             return fail(job, name, "is too long");
         size_t used = strlen(text);
         snprintf(text + used, sizeof text - used, "%s", limit->unit);
-        if (set_option(job, limit->opt, name, text) || check_ceiling(job, limit, name))
+        if (set_option(job, limit->opt, name, text) ||
+            (*limit->ceiling && check_ceiling(job, limit->opt, name)))
             return -1;
     }
     return 0;
@@ -106,7 +106,24 @@ static int set_timeout(struct api_job *job)
         return 0;
     double ms = json_number_value(value) * 1000;
     snprintf(text, sizeof text, "%lldms", ms < 1 ? 1LL : (long long)(ms + 0.5));
-    return set_option(job, COTO_OPT_TIMEOUT, "timeout_seconds", text);
+    return set_option(job, COTO_OPT_TIMEOUT, "timeout_seconds", text) ||
+                   check_ceiling(job, COTO_OPT_TIMEOUT, "timeout_seconds")
+               ? -1
+               : 0;
+}
+
+/* Of a list that the operator gave. */
+static int check_word(struct api_job *job, const char *const *words, const char *field, const char *word)
+{
+    coto_auto_buf all = {0};
+
+    if (coto_ceiling_has_word(words, word))
+        return 0;
+    for (const char *const *it = words; *it; it++)
+        coto_buf_addf(&all, "%s%s", it == words ? "" : ", ", *it);
+    snprintf(job->field, sizeof job->field, "%s", field);
+    coto_err_set(&job->err, COTO_ERR_POLICY, 0, "%s: '%.60s' is not allowed here", field, word);
+    return coto_err_remedy(&job->err, "the service allows: %s", coto_buf_str(&all));
 }
 
 /* The level is the process level; what only a stronger one could give is refused. */
@@ -114,9 +131,12 @@ static int set_isolation(struct api_job *job)
 {
     const char *text = text_of(job, "isolation_level");
 
+    if (check_word(job, job->api->config.levels, "isolation_level", text ? text : "standard"))
+        return -1;
     if (!text || strcmp(text, "standard") == 0)
         return 0;
     snprintf(job->field, sizeof job->field, "isolation_level");
+    job->status = 422;
     coto_err_set(&job->err, COTO_ERR_UNAVAILABLE, 0,
                  "isolation_level: this host has no level above \"standard\"");
     return coto_err_remedy(&job->err, "see GET /api/v1/capabilities");
@@ -149,13 +169,18 @@ int api_body_policy(struct api_job *job, const struct coto_policy *from)
     const char *profile = text_of(job, "profile");
     const char *language = text_of(job, "language");
 
+    if (!profile)
+        profile = job->api->config.profile;
+    if (!from && check_word(job, job->api->config.profiles, "profile", profile))
+        return -1;
     if (from ? copy_policy(job, from)
              : coto_policy_init(&job->policy, &job->err) ||
-                   coto_policy_apply_profile(
-                       &job->policy, profile ? profile : job->api->config.profile, &job->err)) {
+                   coto_policy_apply_profile(&job->policy, profile, &job->err)) {
         snprintf(job->field, sizeof job->field, "profile");
         return -1;
     }
+    if (coto_ceiling_apply(job->api->config.ceiling, &job->policy, &job->err))
+        return -1;
     job->cold = json_is_true(json_object_get(job->body, "cold"));
     if (language && !coto_language_find(language)) {
         fail(job, "language", "no such language");

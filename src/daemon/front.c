@@ -9,6 +9,7 @@
 #include "auth/keys.h"
 #include "base/fd.h"
 #include "daemon/callback.h"
+#include "daemon/ceiling.h"
 #include "daemon/confine.h"
 #include "daemon/keeper.h"
 #include "daemon/state.h"
@@ -40,17 +41,19 @@ struct front {
     char state[4096];
     int claim_fd; /* of the state directory */
     struct coto_confined confined;
+    struct coto_policy ceiling;
 };
 
 /* ---- the pool ---- */
 
-static int make_pool_plan(const struct coto_settings *s, struct coto_policy *policy,
+static int make_pool_plan(const struct front *f, struct coto_policy *policy,
                           struct coto_plan *ret_plan, struct coto_err *err)
 {
     const struct coto_source_code nothing = {.text = "", .text_len = 0};
 
     if (coto_policy_init(policy, err) ||
-        coto_policy_apply_profile(policy, coto_settings_text(s, COTO_SET_PROFILE), err) ||
+        coto_policy_apply_profile(policy, coto_settings_text(f->settings, COTO_SET_PROFILE), err) ||
+        coto_ceiling_apply(&f->ceiling, policy, err) ||
         coto_policy_set(policy, COTO_OPT_LANG, "python", COTO_SOURCE_PROFILE, "pool", err) ||
         coto_plan_make(policy, &nothing, ret_plan, err))
         return -1;
@@ -62,7 +65,7 @@ static int warm(const struct front *f, int control_fd, struct coto_err *err)
 {
     struct coto_policy policy;
     struct coto_plan plan = {.rootfs = {.fd = -1}};
-    int failed = make_pool_plan(f->settings, &policy, &plan, err) ||
+    int failed = make_pool_plan(f, &policy, &plan, err) ||
                  coto_launch_warm(control_fd, &plan, (unsigned)f->settings->num[COTO_SET_POOL_MIN],
                                   (unsigned)f->settings->num[COTO_SET_POOL_MAX], err);
 
@@ -225,6 +228,9 @@ static int make_api(struct front *f, struct coto_err *err)
     const int64_t *num = f->settings->num;
     const struct coto_api_config config = {
         .self = look_at_self(&f->confined),
+        .ceiling = &f->ceiling,
+        .profiles = (const char *const *)f->settings->text[COTO_SET_ALLOW_PROFILE].items,
+        .levels = (const char *const *)f->settings->text[COTO_SET_ALLOW_ISOLATION].items,
         .profile = coto_settings_text(f->settings, COTO_SET_PROFILE),
         .token = f->ask->place->token,
         .keys = f->keys,
@@ -331,7 +337,7 @@ static int serve(struct front *f, struct coto_err *err)
         coto_records_claim(f->state, f->ask->uid, f->ask->gid, &f->claim_fd, err) ||
         coto_callback_start(f->settings, f->ask->uid, f->ask->gid, &f->callback_fd, err) ||
         confine(f, err) || coto_loop_new(&f->loop, err) || watch(f, err) || open_keys(f, err) ||
-        warm(f, f->ask->control_fd, err) || make_api(f, err) || open_records(f, err))
+        coto_ceiling_read(f->settings, &f->ceiling, err) || warm(f, f->ask->control_fd, err) || make_api(f, err) || open_records(f, err))
         return -1;
     const struct coto_http_config http = {
         .loop = f->loop,

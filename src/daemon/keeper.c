@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "daemon/callback.h"
+#include "daemon/ceiling.h"
 #include "daemon/front.h"
 #include "daemon/notify.h"
 #include "daemon/sweep.h"
@@ -68,6 +69,7 @@ struct keeper {
     int64_t retry_us;                 /* nothing is started before */
     int64_t sweep_us, sweep_until_us; /* of cgroups that a killed launcher left; 0: none */
     int64_t look_us;                  /* when key files are looked at again; 0: there are none */
+    struct coto_policy ceiling;
     unsigned char secret[COTO_KEY_SECRET_MIN];
     unsigned crashes;
     int64_t crashes_since_us;
@@ -90,8 +92,13 @@ static void say(const char *what, const char *rest)
 
 static void exec_launcher(const struct keeper *k, const char *path, int keeper)
 {
-    char texts[4][40];
-    char *argv[] = {"coto-launch", texts[0], texts[1], texts[2], texts[3], NULL};
+    char texts[8][40];
+    char *argv[] = {"coto-launch", texts[0], texts[1], texts[2], texts[3],
+                    texts[4],      texts[5], texts[6], texts[7], NULL};
+    static const struct {
+        const char *name;
+        enum coto_opt opt;
+    } most[] = {{"memory", COTO_OPT_MEMORY}, {"cpus", COTO_OPT_CPUS}, {"pids", COTO_OPT_PIDS}, {"disk", COTO_OPT_DISK}};
     char *envp[] = {NULL};
     sigset_t none;
 
@@ -100,6 +107,9 @@ static void exec_launcher(const struct keeper *k, const char *path, int keeper)
     snprintf(texts[2], sizeof texts[2], "--generation=%u", k->launchers);
     snprintf(texts[3], sizeof texts[3], "--max-sandboxes=%d",
              (int)k->settings->num[COTO_SET_MAX_SANDBOXES]);
+    for (int i = 0; i < 4; i++)
+        snprintf(texts[4 + i], sizeof texts[0], "--%s=%lld", most[i].name,
+                 (long long)coto_policy_num(&k->ceiling, most[i].opt));
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     setpgid(0, 0); /* a key press at the terminal must not reach what runs in sandboxes */
@@ -584,7 +594,8 @@ int coto_keeper_run(struct coto_settings *settings)
     prctl(PR_SET_NAME, "coto-keeper");
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    int status = watch_signals(&k, &err) || coto_files_read(settings, k.uid, &k.files, &err) ||
+    int status = watch_signals(&k, &err) || coto_ceiling_read(settings, &k.ceiling, &err) ||
+                         coto_files_read(settings, k.uid, &k.files, &err) ||
                          coto_place_open(settings, &k.place, &err)
                      ? coto_keeper_fail(&err)
                      : live(&k);
@@ -596,11 +607,12 @@ int coto_keeper_run(struct coto_settings *settings)
 int coto_keeper_check(const struct coto_settings *settings, struct coto_err *err)
 {
     struct coto_files files;
-    struct coto_policy policy;
+    struct coto_policy policy = {0};
     int failed = coto_settings_check(settings, err) || coto_callback_check(settings, err) ||
-                 coto_files_read(settings, getuid(), &files, err);
+                 coto_ceiling_read(settings, &policy, err);
 
-    if (failed)
+    coto_policy_fini(&policy);
+    if (failed || coto_files_read(settings, getuid(), &files, err))
         return -1;
     coto_files_close(&files);
     failed =

@@ -33,6 +33,15 @@ static void free_box(struct launcher *l, struct box *box)
     free(box);
 }
 
+/* The front has refused or cut down what is beyond; it may have been taken over since. */
+static int check_ceiling(const struct launcher *l, const struct coto_plan *plan, struct coto_err *err)
+{
+    if (plan->memory_bytes <= l->most.memory && plan->cpus_milli <= l->most.cpus &&
+        plan->pids <= l->most.pids && plan->disk_bytes <= l->most.disk)
+        return 0;
+    return coto_err_set(err, COTO_ERR_POLICY, 0, "launcher: the plan is beyond the operator's ceiling");
+}
+
 struct box *launcher_start_box(struct launcher *l, const struct coto_frame *plan, struct coto_err *err)
 {
     if (slot_for_box(l, err))
@@ -42,7 +51,7 @@ struct box *launcher_start_box(struct launcher *l, const struct coto_frame *plan
         free(box);
         return NULL;
     }
-    if (coto_plan_new_id(box->plan.id, err) ||
+    if (check_ceiling(l, &box->plan, err) || coto_plan_new_id(box->plan.id, err) ||
         l->driver->create(&box->plan, false, &box->sandbox, err)) {
         coto_plan_fini(&box->plan);
         free(box);

@@ -102,6 +102,9 @@ struct launcher {
     uint64_t next_number;
     unsigned box_count;
     unsigned max_boxes;
+    struct {
+        int64_t memory, cpus, pids, disk;
+    } most; /* of one box: the operator's ceiling, whatever the front says */
     struct coto_launch_status status;
     struct coto_buf in, out;
     struct template template;

@@ -1,4 +1,5 @@
-/* coto-launch --keeper=FD [--max-sandboxes=N] [--generation=N] [--life=FD]: started by coto-serve,
+/* coto-launch --keeper=FD [--max-sandboxes=N] [--generation=N] [--life=FD] [--memory=N]
+ * [--cpus=N] [--pids=N] [--disk=N]: started by coto-serve,
  * never by hand. Boxes of different generations have different numbers, so that the front cannot
  * take one for another. The descriptor of life is a lock that tells the next service
  * that we are still here; nobody else gets it. */
@@ -87,7 +88,9 @@ static long number_after(const char *arg, const char *name)
 
 int main(int argc, char **argv)
 {
-    static struct launcher l = {.max_boxes = LAUNCHER_BOXES / 2, .next_number = 1};
+    static struct launcher l = {.max_boxes = LAUNCHER_BOXES / 2,
+                                .next_number = 1,
+                                .most = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX}};
     struct coto_err err = {0};
     int keeper = -1;
 
@@ -97,6 +100,14 @@ int main(int argc, char **argv)
             keeper = (int)v;
         else if ((v = number_after(argv[i], "--max-sandboxes=")) > 0 && v < LAUNCHER_BOXES / 2)
             l.max_boxes = (unsigned)v;
+        else if ((v = number_after(argv[i], "--memory=")) > 0)
+            l.most.memory = v;
+        else if ((v = number_after(argv[i], "--cpus=")) > 0)
+            l.most.cpus = v;
+        else if ((v = number_after(argv[i], "--pids=")) > 0)
+            l.most.pids = v;
+        else if ((v = number_after(argv[i], "--disk=")) > 0)
+            l.most.disk = v;
         else if ((v = number_after(argv[i], "--generation=")) > 0)
             l.next_number = ((uint64_t)v << 32) + 1;
         else if ((v = number_after(argv[i], "--life=")) > 2)

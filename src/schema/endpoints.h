@@ -86,12 +86,34 @@ struct coto_endpoint {
 };
 extern const struct coto_endpoint coto_endpoints[COTO_ENDPOINT_COUNT];
 
-/* A query parameter. */
+/* A parameter beside the path's. */
 struct coto_parameter {
     enum coto_endpoint_id endpoint;
+    const char *in; /* "query", "header" */
     const char *name;
     bool is_required;
     const char *doc;
 };
 extern const struct coto_parameter coto_parameters[];
 extern const unsigned coto_parameter_count;
+
+/* A header of replies, and a status other than success: where they can come from is a rule. */
+enum coto_where {
+    COTO_AT_ALL,
+    COTO_AT_CLOSED, /* all but the open ones */
+    COTO_AT_ID,     /* those about something that has an id */
+    COTO_AT_SANDBOX,
+    COTO_AT_BODY, /* those that take one */
+    COTO_AT_JSON,
+    COTO_AT_KEYED, /* those that take an Idempotency-Key */
+    COTO_AT_FILE,  /* those that give one */
+};
+struct coto_refusal {
+    int status;
+    enum coto_where where;
+    const char *header; /* that comes with it; NULL */
+    const char *doc;
+};
+extern const struct coto_refusal coto_refusals[];
+extern const unsigned coto_refusal_count;
+bool coto_endpoint_is_at(const struct coto_endpoint *endpoint, enum coto_where where);

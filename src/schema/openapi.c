@@ -235,6 +235,19 @@ static void add_content(struct coto_json *json, enum coto_body body)
     coto_json_end(json, '}');
 }
 
+static void add_header(struct coto_json *json, const char *name)
+{
+    if (!name)
+        return;
+    coto_json_begin(json, "headers", '{');
+    coto_json_begin(json, name, '{');
+    coto_json_begin(json, "schema", '{');
+    coto_json_str(json, "type", strcmp(name, "Retry-After") == 0 ? "integer" : "string");
+    coto_json_end(json, '}');
+    coto_json_end(json, '}');
+    coto_json_end(json, '}');
+}
+
 static void add_response(struct coto_json *json, int status, const char *doc, enum coto_body body)
 {
     char key[16];
@@ -246,6 +259,24 @@ static void add_response(struct coto_json *json, int status, const char *doc, en
     coto_json_end(json, '}');
 }
 
+static void add_refusals(struct coto_json *json, const struct coto_endpoint *e)
+{
+    char key[16];
+
+    for (unsigned i = 0; i < coto_refusal_count; i++) {
+        const struct coto_refusal *r = &coto_refusals[i];
+        if (!coto_endpoint_is_at(e, r->where))
+            continue;
+        snprintf(key, sizeof key, "%d", r->status);
+        coto_json_begin(json, key, '{');
+        coto_json_str(json, "description", r->doc);
+        add_header(json, r->header);
+        add_content(json, COTO_BODY_error);
+        coto_json_end(json, '}');
+    }
+    add_response(json, 0, "Refused.", COTO_BODY_error);
+}
+
 static void add_responses(struct coto_json *json, const struct coto_endpoint *e)
 {
     bool is_live = e->how == COTO_HOW_LIVE;
@@ -255,6 +286,9 @@ static void add_responses(struct coto_json *json, const struct coto_endpoint *e)
     coto_json_begin(json, e->status == 201 ? "201" : e->status == 202 ? "202" : "200", '{');
     coto_json_str(json, "description",
                   e->reply < COTO_BODY_FIRST ? e->doc : coto_bodies[e->reply].doc);
+    add_header(json, coto_endpoint_is_at(e, COTO_AT_KEYED)  ? "Idempotent-Replayed"
+                     : coto_endpoint_is_at(e, COTO_AT_FILE) ? "Content-Disposition"
+                                                            : NULL);
     coto_json_begin(json, "content", '{');
     add_media(json, e->reply);
     if (is_file) /* unless the path is a directory */
@@ -271,7 +305,7 @@ static void add_responses(struct coto_json *json, const struct coto_endpoint *e)
         add_response(json, 202, "An execution is being ended first.", COTO_BODY_destroyed);
     if (e->reply == COTO_BODY_health && strcmp(e->path, "/readyz") == 0)
         add_response(json, 503, "The service ends.", COTO_BODY_health);
-    add_response(json, 0, "Refused.", COTO_BODY_error);
+    add_refusals(json, e);
     coto_json_end(json, '}');
 }
 
@@ -299,7 +333,7 @@ static void add_parameters(struct coto_json *json, int endpoint)
     for (unsigned i = 0; i < coto_parameter_count; i++) {
         const struct coto_parameter *p = &coto_parameters[i];
         if ((int)p->endpoint == endpoint)
-            add_parameter(json, p->name, "query", p->is_required, p->doc);
+            add_parameter(json, p->name, p->in, p->is_required, p->doc);
     }
     coto_json_end(json, ']');
 }

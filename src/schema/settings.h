@@ -50,6 +50,22 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
       "who the front becomes when root starts the service; nobody where there is no such user") \
     X(PROFILE, "profile", TEXT, "default", 0, 0, "NAME", START, \
       "policy of requests that name no profile; its sandboxes are kept ready") \
+    X(ALLOW_PROFILE, "allow-profile", LIST, "", 0, 0, "NAME", START, \
+      "profile that requests may name (repeatable); default: all there are") \
+    X(ALLOW_ISOLATION, "allow-isolation", LIST, "", 0, 0, "standard|high", START, \
+      "isolation_level that requests may name (repeatable); default: all that this host has") \
+    X(MAX_MEMORY, "max-memory", TEXT, "8g", 0, 0, "SIZE", START, \
+      "memory of one sandbox, at most; profiles are cut down to it, requests beyond it refused; so with the next five") \
+    X(MAX_CPUS, "max-cpus", TEXT, "64", 0, 0, "N", START, \
+      "CPUs of one sandbox, at most") \
+    X(MAX_TIMEOUT, "max-timeout", TEXT, "300s", 0, 0, "TIME", START, \
+      "time of one execution, at most") \
+    X(MAX_PIDS, "max-pids", TEXT, "4096", 0, 0, "N", START, \
+      "processes of one sandbox, at most") \
+    X(MAX_DISK, "max-disk", TEXT, "8g", 0, 0, "SIZE", START, \
+      "bytes of its workspace, at most") \
+    X(MAX_OUTPUT, "max-output", TEXT, "none", 0, 0, "SIZE", START, \
+      "bytes of output of one execution, at most") \
     X(WORKERS, "workers", INT, "64", 1, 512, "N", START, \
       "executions at once") \
     X(QUEUE, "queue", INT, "256", 0, 65536, "N", LIVE, \

@@ -11,6 +11,10 @@ _scratch = tempfile.TemporaryDirectory(prefix="coto-test-hypothesis-")
 atexit.register(_scratch.cleanup)
 configuration.set_hypothesis_home_dir(_scratch.name)
 
+# What every reply may have.
+COMMON = {"Date", "Content-Type", "Content-Length", "Connection", "Transfer-Encoding", "Cache-Control",
+          "X-Content-Type-Options", "Allow"}
+
 
 class Spec:
     def __init__(self, document):
@@ -37,9 +41,12 @@ class Spec:
             return False
 
     def check_reply(self, operation, reply):
-        """Its status, media type and body are among those of the document; every field is in a table."""
-        responses = operation["responses"]
-        content = responses.get(str(reply.status), responses["default"])["content"]
+        """Its status, headers, media type and body are among those of the document; every field is in a table."""
+        assert str(reply.status) in operation["responses"], (operation["operationId"], reply)
+        response = operation["responses"][str(reply.status)]
+        content = response["content"]
+        strange = {name.title() for name in reply.headers} - COMMON - {name.title() for name in response.get("headers", {})}
+        assert not strange, (operation["operationId"], strange, reply)
         kind = reply.headers["Content-Type"].split(";")[0]
         assert kind in content, (operation["operationId"], reply)
         schema = content[kind].get("schema")

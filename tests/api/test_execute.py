@@ -44,7 +44,7 @@ def test_a_timeout_is_above_0_and_at_most_300(service, box, seconds):
 
 def test_high_isolation_is_refused_clearly(service):
     reply = service.post("/api/v1/sandbox/create", isolation_level="high")
-    assert (reply.status, reply.json["code"], reply.json["field"]) == (501, "unavailable", "isolation_level")
+    assert (reply.status, reply.json["code"], reply.json["field"]) == (422, "unavailable", "isolation_level")
     assert "high" not in service.get("/api/v1/capabilities").json["isolation_levels"]
 
 

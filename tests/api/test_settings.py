@@ -183,3 +183,65 @@ def test_descriptors_of_others_are_not_passed_on(service):
     for pid in (service.process.pid, service.front, service.launcher):
         names = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")] if ROOT else []
         assert "/etc/hostname" not in names
+
+
+# ---- ceilings ----
+
+CEILINGS = """\
+max-memory: 128m
+max-cpus: 0.5
+max-timeout: 5s
+max-pids: 20
+max-disk: 32m
+max-output: 1k
+allow-profile: [default, enis]
+allow-isolation: [standard]
+"""
+
+
+@pytest.fixture(scope="module")
+def low():
+    it = Daemon()
+    try:
+        yield it.start(f"--config={write(it, CEILINGS)}")
+    finally:
+        it.__exit__()
+
+
+@pytest.mark.parametrize("body,field,words", [
+    ({"resource_limits": {"memory_mb": 129}}, "resource_limits.memory_mb", "128m at most"),
+    ({"resource_limits": {"memory": "1g"}}, "resource_limits.memory", "128m at most"),
+    ({"resource_limits": {"cpu": 0.6}}, "resource_limits.cpu", "0.5 at most"),
+    ({"timeout_seconds": 6}, "timeout_seconds", "5s at most"),
+    ({"resource_limits": {"pids": 21}}, "resource_limits.pids", "20 at most"),
+    ({"resource_limits": {"disk_mb": 33}}, "resource_limits.disk_mb", "32m at most"),
+    ({"resource_limits": {"output_limit": "2k"}}, "resource_limits.output_limit", "1k at most"),
+    ({"resource_limits": {"output_limit": "none"}}, "resource_limits.output_limit", "1k at most"),
+    ({"profile": "gemini"}, "profile", "not allowed"),
+    ({"isolation_level": "high"}, "isolation_level", "not allowed"),
+])
+def test_more_than_the_ceiling_is_refused(low, body, field, words):
+    reply = low.post("/api/v1/run", code="print(1)", **body)
+    assert 400 <= reply.status < 500, reply
+    assert reply.json["field"] == field and words in reply.json["message"], reply
+    refused = low.post("/api/v1/sandbox/create", **body)
+    assert "timeout_seconds" in body or "output_limit" in str(body) or refused.status == reply.status, refused
+
+
+def test_what_is_not_asked_for_is_cut_down(low):
+    """And what is asked for within it is given: the ceiling is not the value."""
+    result = low.run("print('x' * 5000)").json
+    assert result["walls"]["memory"]["value"] in ("134217728", "128m") or not result["walls"]["memory"]["up"], result["walls"]["memory"]
+    assert len(result["stdout"]) <= 1024
+    assert low.run("import time; time.sleep(20)").json["verdict"] == "timeout"
+    result = low.run("print(1)", resource_limits={"memory_mb": 64, "pids": 10}, timeout_seconds=4).json
+    assert result["verdict"] == "ok"
+
+
+@pytest.mark.parametrize("line,words", [
+    ("max-memory: 9g", "8g at most"), ("max-timeout: 301s", "5m at most"), ("max-pids: many", "max-pids"),
+    ("allow-profile: [nosuch]", "no profile 'nosuch'"), ("allow-profile: [enis]", "profile 'default' is not among"),
+    ("allow-isolation: [weak]", "neither standard nor high")])
+def test_ceilings_that_cannot_be(low, line, words):
+    done = serve("--check", f"--config={write(low, line)}")
+    assert done.returncode != 0 and words in done.stderr, done.stderr

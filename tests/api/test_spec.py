@@ -120,6 +120,37 @@ def test_what_the_document_forbids_is_refused(service, spec, name, box):
     check()
 
 
+def test_every_header_parameter_is_honoured(service, spec):
+    """Each operation that names Idempotency-Key answers twice alike, and no other one does."""
+    named = {operation["operationId"] for _, _, operation in spec.operations()
+             if any(it["in"] == "header" and it["name"] == "Idempotency-Key" for it in operation["parameters"])}
+    assert named == {"run", "create", "execute"}
+    box = service.create()["sandbox_id"]
+    for name in sorted(named):
+        method, path, operation = spec.operation(name)
+        body = {} if name == "create" else {"code": "import random; print(random.random())"}
+        key = {"Idempotency-Key": f"spec-{name}-{os.urandom(8).hex()}"}
+        first, second = (service.ask(method, path.replace("{id}", box), body, key) for _ in range(2))
+        assert first.body == second.body and second.headers["Idempotent-Replayed"] == "true"
+        spec.check_reply(operation, second)
+        other = service.ask(method, path.replace("{id}", box), {**body, "agent_id": "other"}, key)
+        assert other.status == 409
+        spec.check_reply(operation, other)
+
+
+@pytest.mark.parametrize("name,change,status", [
+    ("run", {"token": "wrong"}, 401), ("run", {"body": {"code": "1", "isolation_level": "high"}}, 422),
+    ("run", {"body": {"code": "1", "callback_url": "https://a.b/c", "async": True}}, 501),
+    ("show", {}, 404), ("run", {"headers": {"Origin": "http://page"}}, 403), ("run", {"body": None, "headers": {"Content-Length": str(17 << 20)}}, 413),
+    ("run", {"headers": {"X": "x" * 70000}}, 431)])
+def test_refusals_are_in_the_document(service, spec, name, change, status):
+    method, path, operation = spec.operation(name)
+    options = {"body": {"code": "1"} if method == "POST" else None, **change}
+    reply = service.ask(method, path.replace("{id}", "0" * 8 + "-0000" * 3 + "-" + "0" * 12), **options)
+    assert reply.status == status, reply
+    spec.check_reply(operation, reply)
+
+
 def test_events_hold_the_result(service, spec):
     reply = service.post("/api/v1/run?stream=1", code="print(1)", artifacts=True)
     assert spec.check_reply(spec.operation("run")[2], reply) == "text/event-stream"

@@ -57,7 +57,7 @@ def test_characters_are_not_cut(service):
 
 
 @pytest.mark.parametrize("body, status", [({"code": 1}, 400), ({"code": "1", "language": "nope"}, 400),
-                                          ({"code": "1", "async": True}, 400), ({"code": "1", "isolation_level": "high"}, 501)])
+                                          ({"code": "1", "async": True}, 400), ({"code": "1", "isolation_level": "high"}, 422)])
 def test_what_cannot_start_is_an_error_not_a_stream(service, body, status):
     reply = service.post("/api/v1/run?stream=1", **body)
     assert reply.status == status and reply.json["message"]

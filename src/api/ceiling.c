@@ -1,0 +1,67 @@
+/* What the operator allows at most. The service's own ceilings (schema/bodies.c) are where it begins;
+ * settings can only lower them. What a profile brings along is cut down to it, what a caller asks
+ * for beyond it is refused. */
+#include "api/api.h"
+
+#include "schema/bodies.h"
+
+#include <string.h>
+
+int coto_ceiling_init(struct coto_policy *ceiling, struct coto_err *err)
+{
+    if (coto_policy_init(ceiling, err))
+        return -1;
+    for (unsigned i = 0; i < coto_limit_count; i++)
+        if (*coto_limits[i].ceiling &&
+            coto_policy_set(ceiling, coto_limits[i].opt, coto_limits[i].ceiling, COTO_SOURCE_PROFILE,
+                            "service", err))
+            return -1;
+    return coto_policy_set(ceiling, COTO_OPT_TIMEOUT, COTO_TIMEOUT_MAX, COTO_SOURCE_PROFILE, "service",
+                           err);
+}
+
+int coto_ceiling_lower(struct coto_policy *ceiling, enum coto_opt opt, const char *name,
+                       const char *text, struct coto_err *err)
+{
+    int64_t most = coto_policy_num(ceiling, opt);
+    coto_auto_buf said = {0};
+
+    coto_policy_value_text(ceiling, opt, &said);
+    if (coto_policy_set(ceiling, opt, text, COTO_SOURCE_FILE, name, err))
+        return -1;
+    if (coto_policy_num(ceiling, opt) <= most)
+        return 0;
+    coto_err_set(err, COTO_ERR_USAGE, 0, "%s: '%s' is more than the service can allow", name, text);
+    return coto_err_remedy(err, "%s at most", coto_buf_str(&said));
+}
+
+static bool has_ceiling(enum coto_opt opt)
+{
+    for (unsigned i = 0; i < coto_limit_count; i++)
+        if (coto_limits[i].opt == opt && *coto_limits[i].ceiling)
+            return true;
+    return opt == COTO_OPT_TIMEOUT;
+}
+
+int coto_ceiling_apply(const struct coto_policy *ceiling, struct coto_policy *policy, struct coto_err *err)
+{
+    for (int i = 0; i < COTO_OPT_COUNT; i++) {
+        enum coto_opt opt = (enum coto_opt)i;
+        coto_auto_buf text = {0};
+        if (!has_ceiling(opt) || coto_policy_num(policy, opt) <= coto_policy_num(ceiling, opt))
+            continue;
+        coto_policy_value_text(ceiling, opt, &text);
+        if (coto_policy_set(policy, opt, coto_buf_str(&text), COTO_SOURCE_PROFILE, "service", err))
+            return -1;
+    }
+    return 0;
+}
+
+bool coto_ceiling_has_word(const char *const *words, const char *word)
+{
+    if (!words || !*words)
+        return true;
+    while (*words && strcmp(*words, word) != 0)
+        words++;
+    return *words;
+}

@@ -1,0 +1,58 @@
+#include "daemon/ceiling.h"
+
+#include "api/api.h"
+#include "policy/nearest.h"
+
+#include <string.h>
+
+static const struct {
+    enum coto_setting setting;
+    enum coto_opt opt;
+} rows[] = {
+    {COTO_SET_MAX_MEMORY, COTO_OPT_MEMORY},   {COTO_SET_MAX_CPUS, COTO_OPT_CPUS},
+    {COTO_SET_MAX_TIMEOUT, COTO_OPT_TIMEOUT}, {COTO_SET_MAX_PIDS, COTO_OPT_PIDS},
+    {COTO_SET_MAX_DISK, COTO_OPT_DISK},       {COTO_SET_MAX_OUTPUT, COTO_OPT_OUTPUT_LIMIT},
+};
+
+static int check_profiles(const struct coto_settings *settings, struct coto_err *err)
+{
+    const struct coto_strv *allowed = &settings->text[COTO_SET_ALLOW_PROFILE];
+    const char *own = coto_settings_text(settings, COTO_SET_PROFILE);
+
+    for (size_t i = 0; i < allowed->count; i++) {
+        bool known = false;
+        for (unsigned k = 0; k < coto_profile_count; k++)
+            known = known || strcmp(coto_profiles[k].name, allowed->items[i]) == 0;
+        if (!known) {
+            coto_err_set(err, COTO_ERR_USAGE, 0, "allow-profile: no profile '%.60s'", allowed->items[i]);
+            return coto_err_remedy(err, "coto profiles lists all");
+        }
+    }
+    if (coto_ceiling_has_word((const char *const *)allowed->items, own))
+        return 0;
+    coto_err_set(err, COTO_ERR_USAGE, 0, "profile '%s' is not among allow-profile", own);
+    return coto_err_remedy(err, "add it, or set `profile` to one that is");
+}
+
+static int check_levels(const struct coto_settings *settings, struct coto_err *err)
+{
+    const struct coto_strv *allowed = &settings->text[COTO_SET_ALLOW_ISOLATION];
+
+    for (size_t i = 0; i < allowed->count; i++)
+        if (strcmp(allowed->items[i], "standard") != 0 && strcmp(allowed->items[i], "high") != 0)
+            return coto_err_set(err, COTO_ERR_USAGE, 0, "allow-isolation: '%.60s' is neither standard nor high",
+                                allowed->items[i]);
+    return 0;
+}
+
+int coto_ceiling_read(const struct coto_settings *settings, struct coto_policy *ret_ceiling,
+                      struct coto_err *err)
+{
+    int failed = check_profiles(settings, err) || check_levels(settings, err) ||
+                 coto_ceiling_init(ret_ceiling, err);
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && !failed; i++)
+        failed = coto_ceiling_lower(ret_ceiling, rows[i].opt, coto_setting_infos[rows[i].setting].name,
+                                    coto_settings_text(settings, rows[i].setting), err);
+    return failed ? -1 : 0;
+}

@@ -1,0 +1,8 @@
+/* The operator's ceilings, from settings to a policy (api/ceiling.c). */
+#pragma once
+
+#include "daemon/settings.h"
+#include "policy/policy.h"
+
+int coto_ceiling_read(const struct coto_settings *settings, struct coto_policy *ret_ceiling,
+                      struct coto_err *err);
