@@ -359,6 +359,21 @@ static int open_junit(struct test *test, struct coto_err *err)
     return test->junit_fd < 0 ? fail_junit(test, errno, err) : 0;
 }
 
+/* Why it did not pass, when no case says so; else NULL. */
+static const char *untold_failure(const struct test *test)
+{
+    const struct coto_cases *cases = &test->cases;
+
+    if (test->passed || coto_cases_count_failed(cases) > 0)
+        return NULL;
+    if (test->job.result.out.truncated)
+        return "the output was cut, so the cases may be incomplete";
+    if (cases->count == 0)
+        return "no test case was found in what the runner printed";
+    return cases->count == coto_cases_count_skipped(cases) ? "every test case was skipped"
+                                                           : "the runner itself failed";
+}
+
 static int write_junit(const struct test *test, struct coto_err *err)
 {
     coto_auto_buf xml = {0}, name = {0};
@@ -372,6 +387,7 @@ static int write_junit(const struct test *test, struct coto_err *err)
         .duration_us = test->job.result.duration_us,
         .cases = &test->cases,
         .output = &test->job.result.out.data,
+        .error = untold_failure(test),
     };
     coto_junit_xml(&junit, &xml);
     /* Not every file can be cut: it may be a pipe. */
@@ -399,6 +415,7 @@ static int run_planned(struct test *test)
     if (test->signal_fd < 0 || open_junit(test, &err) || execute(test, &err))
         return coto_cli_fail_as(test->json, &err);
     int status = exit_status(test);
+    test->job.result.exit_status = status; /* what the result says is what we end with */
     int failed = test->json ? print_json(test) : print_table(test);
     if (failed)
         status = failed;

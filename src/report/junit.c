@@ -75,10 +75,23 @@ static void add_case(struct coto_buf *out, const char *suite, const struct coto_
     coto_buf_addf(out, "</%s>\n    </testcase>\n", tag);
 }
 
+/* Who reads this file judges by its cases: without this one it would look like success. */
+static void add_error(struct coto_buf *out, const struct coto_junit *junit)
+{
+    coto_buf_adds(out, "    <testcase");
+    add_attribute(out, "classname", junit->name, strlen(junit->name));
+    add_attribute(out, "name", junit->name, strlen(junit->name));
+    coto_buf_adds(out, ">\n      <error");
+    add_attribute(out, "message", junit->error, strlen(junit->error));
+    coto_buf_adds(out, "/>\n    </testcase>\n");
+}
+
 static void add_counts(struct coto_buf *out, const struct coto_junit *junit)
 {
-    coto_buf_addf(out, " tests=\"%zu\" failures=\"%zu\" errors=\"0\" skipped=\"%zu\"",
-                  junit->cases->count, coto_cases_count_failed(junit->cases),
+    size_t errors = junit->error ? 1 : 0;
+
+    coto_buf_addf(out, " tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\"",
+                  junit->cases->count + errors, coto_cases_count_failed(junit->cases), errors,
                   coto_cases_count_skipped(junit->cases));
     add_time(out, junit->duration_us);
 }
@@ -97,6 +110,8 @@ void coto_junit_xml(const struct coto_junit *junit, struct coto_buf *out)
     coto_buf_adds(out, ">\n");
     for (size_t i = 0; i < junit->cases->count; i++)
         add_case(out, junit->name, &junit->cases->items[i]);
+    if (junit->error)
+        add_error(out, junit);
     coto_buf_adds(out, "    <system-out>");
     add_text(out, coto_buf_str(junit->output) + from, len - from, false);
     coto_buf_adds(out, "</system-out>\n  </testsuite>\n</testsuites>\n");

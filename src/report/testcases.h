@@ -68,5 +68,6 @@ struct coto_junit {
     int64_t duration_us;
     const struct coto_cases *cases;
     const struct coto_buf *output;
+    const char *error; /* why the whole did not pass although no case failed, or NULL */
 };
 void coto_junit_xml(const struct coto_junit *junit, struct coto_buf *out);

@@ -63,7 +63,7 @@ def test_one_passes_one_fails(name, tmp_path):
     good = next(case for key, case in cases.items() if "good" in key)
     bad = next(case for key, case in cases.items() if "bad" in key)
     assert len(result["cases"]) == 2 and good["passed"] and not bad["passed"]
-    assert status != 0 and result["exit_code"] != 0
+    assert status == result["exit_status"] == 1 and result["exit_code"] != 0
     assert result["output"] and set(good) >= {"name", "passed", "duration_ms", "message"}
 
 
@@ -102,6 +102,18 @@ def test_junit(tmp_path):
     assert len(cases) == 2
     assert [name for name, case in cases.items() if case.find("failure") is not None] == \
         [name for name in cases if "bad" in name]
+
+
+def test_a_submission_that_ends_the_runner_is_not_green(tmp_path):
+    """Status 0 and no case at all: neither the result nor the JUnit file may look like success."""
+    _, tests = project("pytest", tmp_path)
+    submission = lay(tmp_path / "cheat", {"add.py": "import os; os._exit(0)\n"})
+    file = tmp_path / "junit.xml"
+    status, result = judged("--runner", "pytest", "--junit", file, submission, tests)
+    assert (status, result["exit_status"], result["exit_code"], result["passed"]) == (1, 1, 0, False)
+    suite = ElementTree.parse(file).getroot().find("testsuite")
+    assert (suite.get("tests"), suite.get("errors")) == ("1", "1")
+    assert "no test case" in suite.find("testcase/error").get("message")
 
 
 def test_originals_are_untouched(tmp_path):

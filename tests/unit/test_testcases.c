@@ -518,6 +518,25 @@ static void test_junit(void **state)
         "  </testsuite>\n</testsuites>\n");
 }
 
+static void test_junit_is_not_green_without_cases(void **state)
+{
+    coto_auto_buf output = {0}, xml = {0};
+    struct coto_junit junit = {.name = "suite",
+                               .started_at = "",
+                               .duration_us = -1,
+                               .cases = &cases,
+                               .output = &output,
+                               .error = "no <case>"};
+
+    (void)state;
+    coto_junit_xml(&junit, &xml);
+    assert_non_null(strstr(coto_buf_str(&xml),
+                           "<testsuites tests=\"1\" failures=\"0\" errors=\"1\" skipped=\"0\">"));
+    assert_non_null(strstr(coto_buf_str(&xml),
+                           "    <testcase classname=\"suite\" name=\"suite\">\n"
+                           "      <error message=\"no &lt;case&gt;\"/>\n    </testcase>\n"));
+}
+
 #define T(name) cmocka_unit_test_teardown(name, leave)
 
 int main(void)
@@ -544,6 +563,7 @@ int main(void)
         T(test_long_lines),
         T(test_too_many_cases),
         T(test_junit),
+        T(test_junit_is_not_green_without_cases),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
