@@ -143,7 +143,7 @@ static int not_a_file(const char *path, mode_t mode, struct coto_err *err)
     if (S_ISDIR(mode))
         return coto_err_remedy(err, "name a file in it, and bring the rest with --copy '%s:.'",
                                path);
-    return coto_err_remedy(err, "give the code on standard input: coto run - --lang LANGUAGE");
+    return coto_err_remedy(err, "give the code on standard input: coto run --lang LANGUAGE -");
 }
 
 static int read_code(const char *path, struct coto_buf *ret_data, struct coto_err *err)
