@@ -127,10 +127,16 @@ static bool is_fixed_by_debian(const char *const fixes[2], const char *version)
     return false;
 }
 
-void oci_lacks(enum oci_kind kind, const char *version, bool is_debian, char ret_lacks[128])
+void oci_lacks(enum oci_kind kind, const char *text, bool is_debian, char ret_lacks[128])
 {
     size_t len = 0;
+    char version[96];
 
+    /* Upstream's 1.4.0-rc.2 comes before 1.4.0, for Debian that is 1.4.0~rc.2. */
+    snprintf(version, sizeof version, "%s", text);
+    for (char *p = version; *p && !is_debian; p++)
+        if (*p == '-')
+            *p = '~';
     ret_lacks[0] = '\0';
     for (size_t i = 0; i < FLOORS; i++) {
         if (floors[i].kind != kind || is_fixed_upstream(floors[i].upstream, version) ||
