@@ -36,7 +36,7 @@ static void name_memory(char ret_path[200])
     char base[128];
 
     oci_dir_base(base);
-    snprintf(ret_path, 200, "%s/coto-gvisor-%u", base, (unsigned)geteuid());
+    snprintf(ret_path, 200, "%s/.coto-gvisor-%u", base, (unsigned)geteuid());
 }
 
 /* "VERSION KERNEL PLATFORM", in a file of ours. */

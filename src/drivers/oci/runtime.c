@@ -113,7 +113,7 @@ static bool is_fixed_upstream(const char *const fixes[3], const char *version)
         if (same_until(version, fixes[i], 2))
             return oci_version_compare(version, fixes[i]) >= 0;
     }
-    return newest && oci_version_compare(version, newest) >= 0;
+    return isdigit((unsigned char)*version) && newest && oci_version_compare(version, newest) >= 0;
 }
 
 static bool is_fixed_by_debian(const char *const fixes[2], const char *version)
