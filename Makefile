@@ -5,7 +5,7 @@ FUZZ_SECONDS ?= $(if $(CI),60,10)
 STRESS_SECONDS ?= 120
 export DESTDIR FUZZ_SECONDS SITUATIONS
 
-.PHONY: all run weak test test-vm escape lint asan fuzz fault coverage bench compat stress install clean help
+.PHONY: all run weak test test-vm escape lint asan fuzz fault coverage bench compat stress chaos install clean help
 
 all: ## build coto, coto-init and coto-policy in build/
 	@tools/install-deps build
@@ -77,6 +77,11 @@ stress: ## stress-ng and trinity inside for minutes (STRESS_SECONDS); is the hos
 	@tools/install-deps test
 	@$(MAKE) --no-print-directory all
 	@tests/strangers/stress $(BUILD) $(STRESS_SECONDS)
+
+chaos: ## the service with 64 clients for ten minutes (SECONDS) among random kills; a table at the end
+	@tools/install-deps test
+	@$(MAKE) --no-print-directory all
+	@tests/api/chaos $(BUILD) $(or $(SECONDS),600)
 
 install: ## install below PREFIX (/usr/local), under DESTDIR when set
 	@tools/install-deps build

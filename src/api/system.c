@@ -87,6 +87,10 @@ static void ask_pool(struct api_job *job, int channel_fd)
     metric(out, "pool_in_use", "gauge", "Sandboxes handed out.", s.in_use);
     metric(out, "pool_hits_total", "counter", "Requests served from the pool.", s.from_pool);
     metric(out, "pool_misses_total", "counter", "Requests that waited for a new sandbox.", s.cold);
+    coto_buf_addf(out,
+                  "# HELP coto_pool_hit_ratio Part of the requests for a sandbox that the pool served.\n"
+                  "# TYPE coto_pool_hit_ratio gauge\ncoto_pool_hit_ratio %.4f\n",
+                  s.from_pool + s.cold ? (double)s.from_pool / (double)(s.from_pool + s.cold) : 1.0);
     metric(out, "sandboxes_created_total", "counter", "Sandboxes made.", s.created);
     metric(out, "sandboxes_parked_total", "counter", "Interpreters parked in sandboxes.", s.parked);
     metric(out, "sandboxes_failed_total", "counter", "Sandboxes that could not be made.", s.failed);

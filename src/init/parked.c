@@ -59,15 +59,19 @@ static int send_program(int fd, const struct coto_frame *frame, const int stdio[
     return sendmsg(fd, &msg, MSG_NOSIGNAL) < 0 ? -1 : 0;
 }
 
-/* Its STARTED frame goes on to the host as it is; its ERROR becomes ours. */
+/* Its STARTED frame goes on to the host as it is; its ERROR becomes ours. 1: it has died before
+ * it could say either, and so before it ran anything. */
 static int take_answer(struct init *init, struct coto_err *err)
 {
     char bytes[4096];
     struct pollfd pfd = {.fd = init->parked_fd, .events = POLLIN};
     struct coto_frame frame;
-    ssize_t n = poll(&pfd, 1, ANSWER_MS) == 1 ? recv(init->parked_fd, bytes, sizeof bytes, 0) : -1;
+    int ready = poll(&pfd, 1, ANSWER_MS);
+    ssize_t n = ready == 1 ? recv(init->parked_fd, bytes, sizeof bytes, 0) : -1;
     struct coto_frame_reader reader = {.buf = {.data = bytes, .len = n > 0 ? (size_t)n : 0}};
 
+    if (ready == 1 && n <= 0)
+        return 1;
     if (n <= 0 || coto_frame_next(&reader, &frame, err) != 1)
         return coto_err_set(err, COTO_ERR_INTERNAL, 0, "the parked interpreter does not answer");
     if (frame.type != COTO_FRAME_STARTED) {
@@ -95,7 +99,7 @@ pid_t init_parked_start(struct init *init, const struct coto_frame *frame, const
         init_parked_gone(init, pid);
     else
         init->context = frame->proc;
-    return failed ? -1 : pid;
+    return failed > 0 ? 0 : failed ? -1 : pid;
 }
 
 void init_parked_gone(struct init *init, pid_t pid)

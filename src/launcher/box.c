@@ -119,7 +119,8 @@ void launcher_stream_ready(struct launcher *l, struct box *box)
     if (box->state != BOX_STARTING || (n < 0 && (errno == EAGAIN || errno == EINTR)))
         return;
     if (n <= 0) {
-        coto_err_set(&err, COTO_ERR_SYSTEM, 0, "coto-init ended before it was ready");
+        coto_err_set(&err, COTO_ERR_LIMIT, 0, "coto-init ended before it was ready");
+        coto_err_remedy(&err, "somebody has killed it, or the host is out of memory: try again");
         fail(l, box, &err);
         return;
     }

@@ -1,0 +1,40 @@
+"""/metrics as Prometheus itself judges it, and what it says about the pool."""
+import re
+import subprocess
+
+from .helpers import PATIENCE, wait_until
+
+
+def promtool(text):
+    return subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, timeout=PATIENCE)
+
+
+def value(service, name):
+    return float(re.search(rf"^coto_{name} (\S+)$", service.get("/metrics").body.decode(), re.M)[1])
+
+
+def test_promtool_has_nothing_to_say(service):
+    service.run("print(1)")
+    reply = service.get("/metrics")
+    assert reply.headers["Content-Type"] == "text/plain; version=0.0.4"
+    done = promtool(reply.body)
+    assert (done.returncode, done.stdout + done.stderr) == (0, b""), done
+
+
+def test_control_promtool_would_see_it(service):
+    """A counter without its help, and a name that cannot be."""
+    text = service.get("/metrics").body
+    assert promtool(text.replace(b"# HELP coto_executions_total Executions that ended.\n", b"")).returncode != 0
+    assert promtool(text + b"coto-pool-ready 1\n").returncode != 0
+
+
+def test_the_hit_rate_of_the_pool(service):
+    """A request that the pool serves is a hit; one of another kind of sandbox is not."""
+    wait_until(lambda: value(service, "pool_ready") > 0, "a sandbox that is ready")
+    hits, misses = value(service, "pool_hits_total"), value(service, "pool_misses_total")
+    assert service.run("print(1)").status == 200
+    assert (value(service, "pool_hits_total"), value(service, "pool_misses_total")) == (hits + 1, misses)
+    assert service.run("print(1)", resource_limits={"pids": 77}).status == 200
+    assert value(service, "pool_misses_total") == misses + 1
+    ratio = value(service, "pool_hits_total") / (value(service, "pool_hits_total") + misses + 1)
+    assert abs(value(service, "pool_hit_ratio") - ratio) < 0.001
