@@ -144,6 +144,9 @@ static int read_pid(struct container *c, struct coto_err *err)
     if (!shown)
         return -1;
     c->pid = json_integer_value(json_object_get(json_object_get(shown, "State"), "Pid"));
+    const char *runtime =
+        json_string_value(json_object_get(json_object_get(shown, "HostConfig"), "Runtime"));
+    snprintf(c->used_runtime, sizeof c->used_runtime, "%s", runtime ? runtime : "?");
     json_decref(shown);
     return 0;
 }

@@ -13,6 +13,7 @@ struct container {
     bool is_gone;       /* the engine has forgotten it */
     char execution[64]; /* ours */
     char image[272], runtime[72]; /* for messages */
+    char used_runtime[72]; /* as inspect names it */
     int64_t pid;
     int64_t since;      /* when it was made, for the engine's events */
     struct engine_conn stream; /* hijacked: bytes to stdin, framed stdout and stderr back */

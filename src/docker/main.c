@@ -53,6 +53,7 @@ static int say_runs(const struct container *c)
     size_t at = coto_frame_begin(&out, (enum coto_frame_type)COTO_DOCKER_RUNS, 0);
 
     coto_frame_add_text(&out, (enum coto_tag)COTO_DOCKER_CONTAINER, c->id);
+    coto_frame_add_text(&out, (enum coto_tag)COTO_DOCKER_RUNTIMES, c->used_runtime);
     coto_frame_add_num(&out, (enum coto_tag)COTO_DOCKER_PID, (uint64_t)c->pid);
     coto_frame_add_num(&out, (enum coto_tag)COTO_DOCKER_LOCAL, c->engine->is_unix);
     coto_frame_end(&out, at);

@@ -11,7 +11,7 @@
 
 enum coto_docker_frame {
     COTO_DOCKER_CREATE = 96, /* ID SPEC: make, compare, attach, start */
-    COTO_DOCKER_RUNS = 97,   /* CONTAINER PID LOCAL */
+    COTO_DOCKER_RUNS = 97,   /* CONTAINER PID LOCAL RUNTIMES (the one used) */
     COTO_DOCKER_ASK = 98,    /* what it has used */
     COTO_DOCKER_USED = 99,   /* CPU_USER CPU_SYSTEM MEMORY PIDS, each only if the engine knows */
     COTO_DOCKER_KILL = 100,

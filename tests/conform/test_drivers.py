@@ -67,6 +67,7 @@ def driver(request):
     promise = (request.function.__doc__ or request.function.__name__).strip().rstrip(".")
     row = table.setdefault(promise, {})
     failed = request.session.testsfailed
+    request.param.env.update(request.param.level.prepare())
     yield request.param
     kept = request.session.testsfailed == failed and row.get(request.param.name) != "BROKEN"
     row[request.param.name] = "kept" if kept else "BROKEN"

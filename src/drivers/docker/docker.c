@@ -89,7 +89,9 @@ static int take_runs(struct docker *d, struct coto_err *err)
     coto_auto_free char *id = coto_field_text(&frame, (enum coto_tag)COTO_DOCKER_CONTAINER);
     if ((int)frame.type != COTO_DOCKER_RUNS || !id)
         return coto_err_set(err, COTO_ERR_INTERNAL, 0, "docker: unexpected answer from coto-docker");
+    coto_auto_free char *runtime = coto_field_text(&frame, (enum coto_tag)COTO_DOCKER_RUNTIMES);
     snprintf(d->container, sizeof d->container, "%s", id);
+    snprintf(d->base.runtime, sizeof d->base.runtime, "docker, runtime %s", runtime ? runtime : "?");
     if (coto_field_num(&frame, (enum coto_tag)COTO_DOCKER_LOCAL))
         look_from_host(d, (pid_t)coto_field_num(&frame, (enum coto_tag)COTO_DOCKER_PID));
     return 0;
@@ -203,8 +205,10 @@ static int docker_usage(struct coto_sandbox *sandbox, struct coto_usage *ret_usa
         return 0;
     }
     coto_cgroup_walls_usage(&d->group, ret_usage);
-    if (!d->is_host_process) /* threads of a kernel of its own are not the program's */
+    if (d->base.guest_kernel) { /* whose threads are not the program's */
+        ret_usage->is_starved = ret_usage->pids_refused > 0;
         ret_usage->pids_peak = -1;
+    }
     return 0;
 }
 

@@ -5,22 +5,34 @@
 
 #include "base/json.h"
 #include "base/units.h"
+#include "drivers/cgroup_walls.h"
 #include "drivers/seccomp_profile.h"
 #include "wire/docker.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 static const struct {
     int bit;
     const char *name;
 } caps[] = {{0, "CHOWN"}, {3, "FOWNER"}, {6, "SETGID"}, {7, "SETUID"}};
 
+/* By its name only: what the engine starts under it is seen when it runs. */
+static bool has_own_kernel(const char *runtime)
+{
+    return runtime && (strstr(runtime, "runsc") || strstr(runtime, "gvisor") || strstr(runtime, "kata"));
+}
+
 /* coto-init counts too, and one process is not enough for it and a program. */
 int64_t docker_pids(const struct coto_plan *plan)
 {
-    return plan->pids == COTO_UNIT_NONE ? 0 : plan->pids < 2 ? 2 : plan->pids;
+    if (plan->pids == COTO_UNIT_NONE)
+        return 0;
+    if (has_own_kernel(plan->runtime))
+        return COTO_GUEST_TASKS(plan->pids);
+    return plan->pids < 2 ? 2 : plan->pids;
 }
 
 static void add_tmpfs(struct coto_json *json, const struct coto_plan *plan, const char *target,

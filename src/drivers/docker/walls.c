@@ -145,6 +145,13 @@ static void say_limits(struct docker *d)
     say_limit(d, COTO_WALL_SWAP, plan->swap_bytes, l.swap_bytes, l.swap_file);
     say_limit(d, COTO_WALL_CPU, plan->cpus_milli, l.cpus_milli, l.cpu_file);
     say_limit(d, COTO_WALL_PIDS, docker_pids(plan), l.pids, l.pids_file);
+    if (d->base.guest_kernel && d->plan->want & COTO_WALL_BIT(PIDS)) {
+        char why[160];
+        snprintf(why, sizeof why, "the container's kernel is held to %" PRId64 " tasks of the host, not its programs",
+                 l.pids);
+        d->base.walls[COTO_WALL_PIDS].up = false;
+        deny(d, COTO_WALL_PIDS, why);
+    }
     if (swap->wanted && d->has_group && !swap->up && plan->swap_bytes == 0 && !coto_host_has_swap()) {
         say(d, COTO_WALL_SWAP, true, "host has no swap", "0");
         swap->note[0] = '\0';

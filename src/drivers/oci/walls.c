@@ -22,12 +22,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* gVisor counts no processes for us, and takes many tasks of the host's for one inside: 78 for
- * an idle shell, 381 for twenty processes more, 861 for forty (ptrace). So the host is held
- * to this many, and the wall is said to be missing. */
-#define GUEST_TASKS 256
-#define GUEST_TASKS_EACH 24
-
 static const enum coto_wall ns_wall[COTO_NS_COUNT] = {
     COTO_WALL_USERNS, COTO_WALL_PIDNS, COTO_WALL_MOUNTNS,  COTO_WALL_NETNS,
     COTO_WALL_IPCNS,  COTO_WALL_UTSNS, COTO_WALL_CGROUPNS,
@@ -44,7 +38,7 @@ void oci_group_make(struct oci *oci)
     coto_cgroup_walls_ask(oci->plan, &oci->limits);
     oci->limits.account_cpu = true;
     if (oci->chosen.runtime->own_kernel && oci->limits.pids != COTO_UNIT_NONE)
-        oci->limits.pids = GUEST_TASKS + GUEST_TASKS_EACH * oci->limits.pids;
+        oci->limits.pids = COTO_GUEST_TASKS(oci->limits.pids);
     if (geteuid() != 0) {
         snprintf(oci->cgroup_host.why, sizeof oci->cgroup_host.why,
                  "a runtime without root has no cgroup");
