@@ -52,6 +52,8 @@ struct init {
     int signal_fd;
     int parked_fd;    /* channel to a parked process, -1 none */
     pid_t parked_pid; /* once it has said hello */
+    int used_fd;      /* where to say that a socket was made, -1: nobody asks */
+    int sockets_fd;   /* listener of who waits to make one (kernel/sockwatch.h), -1 none */
     unsigned context; /* process number of the program it runs and will tell the end of; 0 */
     int labels_fd; /* see init_built */
     bool is_pid1;
@@ -87,6 +89,8 @@ pid_t init_parked_start(struct init *init, const struct coto_frame *frame, const
 void init_parked_says(struct init *init);
 /* It is dead. */
 void init_parked_gone(struct init *init, pid_t pid);
+void init_sockets_used(struct init *init); /* from now on the network namespace is used */
+void init_sockets_wanted(struct init *init);
 /* main.c: a program has ended without its process. */
 void init_context_exit(struct init *init, unsigned proc, int status);
 

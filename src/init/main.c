@@ -382,17 +382,18 @@ static int next_timeout(struct init *init)
 static void loop(struct init *init)
 {
     while (!init->bye) {
-        struct pollfd pfds[3 + 3 * COTO_INIT_PROCS];
+        struct pollfd pfds[4 + 3 * COTO_INIT_PROCS];
         struct {
             struct init_proc *proc;
             int which;
-        } owner[3 + 3 * COTO_INIT_PROCS];
-        nfds_t n = 3;
+        } owner[4 + 3 * COTO_INIT_PROCS];
+        nfds_t n = 4;
 
         pfds[0] = (struct pollfd){.fd = init->in_fd, .events = POLLIN};
         pfds[1] = (struct pollfd){.fd = init->signal_fd, .events = POLLIN};
         pfds[2] = (struct pollfd){.fd = init->parked_pid && !init->context ? -1 : init->parked_fd,
                                   .events = POLLIN};
+        pfds[3] = (struct pollfd){.fd = init->sockets_fd, .events = POLLIN};
         for (int i = 0; i < COTO_INIT_PROCS; i++) {
             struct init_proc *proc = &init->procs[i];
             for (int k = 0; k < 3; k++) {
@@ -411,7 +412,9 @@ static void loop(struct init *init)
             continue;
         if (pfds[2].revents)
             init_parked_says(init);
-        for (nfds_t i = 3; i < n; i++) {
+        if (pfds[3].revents)
+            init_sockets_wanted(init);
+        for (nfds_t i = 4; i < n; i++) {
             if (!pfds[i].revents || owner[i].proc->fd[owner[i].which] != pfds[i].fd)
                 continue;
             if (owner[i].which == 0)
@@ -461,6 +464,8 @@ static bool parse_args(struct init *init, int argc, char **argv)
             init->work_fd = v;
         else if ((v = number_after(argv[i], "--root=")) >= 0 && v <= COTO_ROOT_GIVEN)
             init->root = (unsigned)v;
+        else if ((v = number_after(argv[i], "--used=")) >= 0)
+            init->used_fd = v;
         else if (strncmp(argv[i], "--dir=", 6) == 0)
             init->work_fd = open_dir(argv[i] + 6);
         else
@@ -471,24 +476,26 @@ static bool parse_args(struct init *init, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static struct init init = {
-        .in_fd = 0, .out_fd = 1, .work_fd = -1, .proc_fd = -1, .put_fd = -1, .parked_fd = -1, .labels_fd = -1};
+    static struct init init; /* set below: as data it would be a page of the file */
     sigset_t mask;
 
     struct coto_err err = {0};
     struct init_built built = {.work_fd = -1};
 
+    init.out_fd = 1;
+    init.work_fd = init.proc_fd = init.put_fd = -1;
+    init.parked_fd = init.used_fd = init.sockets_fd = init.labels_fd = -1;
     /* A caller that ignores its children's deaths would make us miss the program's. */
     signal(SIGCHLD, SIG_DFL);
     init.is_pid1 = getpid() == 1;
     if (init.is_pid1) /* else the tree must be ended first: the stream's end tells */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (int fd = 3; fd <= 4; fd++)
+    for (int fd = 3; fd <= 5; fd++)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
     bool setup = parse_args(&init, argc, argv);
     init.ignored = ~(uint64_t)0;
     if (setup) {
-        if (init_setup(init.in_fd, init.root, &built, &err)) {
+        if (init_setup(init.in_fd, init.root, init.used_fd >= 0, &built, &err)) {
             init_send_error(&init, 0, &err);
             return 70;
         }

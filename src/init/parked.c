@@ -5,6 +5,7 @@
 #include "init/init.h"
 
 #include "base/fd.h"
+#include "kernel/sockwatch.h"
 #include "template/talk.h"
 
 #include <errno.h>
@@ -59,6 +60,52 @@ static int send_program(int fd, const struct coto_frame *frame, const int stdio[
     return sendmsg(fd, &msg, MSG_NOSIGNAL) < 0 ? -1 : 0;
 }
 
+/* ---- sockets ---- */
+
+void init_sockets_used(struct init *init)
+{
+    const uint64_t one = 1;
+
+    /* The launcher takes the namespace for unused until it reads this: where it cannot be said
+     * there must be no socket, so there is no sandbox. */
+    if (init->used_fd >= 0 && write(init->used_fd, &one, sizeof one) != (ssize_t)sizeof one)
+        _exit(70);
+    coto_own_close(&init->used_fd);
+}
+
+void init_sockets_wanted(struct init *init)
+{
+    uint64_t id;
+
+    if (coto_sockwatch_take(init->sockets_fd, &id)) {
+        if (errno != EINTR && errno != ENOENT) /* ENOENT: it was killed meanwhile */
+            coto_own_close(&init->sockets_fd);
+        return;
+    }
+    init_sockets_used(init);
+    coto_sockwatch_allow(init->sockets_fd, id);
+}
+
+/* ---- programs ---- */
+
+/* With the first answer comes the listener of the interpreter's watch over sockets. */
+static ssize_t receive_answer(struct init *init, char *bytes, size_t room)
+{
+    union {
+        struct cmsghdr head;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec iov = {bytes, room};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+                         .msg_controllen = sizeof control.space};
+    ssize_t n = recvmsg(init->parked_fd, &msg, MSG_CMSG_CLOEXEC);
+    struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+
+    if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)) && init->sockets_fd < 0)
+        memcpy(&init->sockets_fd, CMSG_DATA(c), sizeof(int));
+    return n;
+}
+
 /* Its STARTED frame goes on to the host as it is; its ERROR becomes ours. 1: it has died before
  * it could say either, and so before it ran anything. */
 static int take_answer(struct init *init, struct coto_err *err)
@@ -67,11 +114,13 @@ static int take_answer(struct init *init, struct coto_err *err)
     struct pollfd pfd = {.fd = init->parked_fd, .events = POLLIN};
     struct coto_frame frame;
     int ready = poll(&pfd, 1, ANSWER_MS);
-    ssize_t n = ready == 1 ? recv(init->parked_fd, bytes, sizeof bytes, 0) : -1;
+    ssize_t n = ready == 1 ? receive_answer(init, bytes, sizeof bytes) : -1;
     struct coto_frame_reader reader = {.buf = {.data = bytes, .len = n > 0 ? (size_t)n : 0}};
 
     if (ready == 1 && n <= 0)
         return 1;
+    if (init->sockets_fd < 0)
+        init_sockets_used(init); /* nobody watches what it does */
     if (n <= 0 || coto_frame_next(&reader, &frame, err) != 1)
         return coto_err_set(err, COTO_ERR_INTERNAL, 0, "the parked interpreter does not answer");
     if (frame.type != COTO_FRAME_STARTED) {

@@ -29,6 +29,7 @@
 
 struct setup {
     int stream_fd;
+    bool has_network; /* it was born in one that is not the host's */
     struct coto_setup what;
     struct init_root root;
     int labels_fd; /* see step_labels */
@@ -247,8 +248,9 @@ static int step_shared_enter(struct setup *s, struct coto_err *err)
 
 static int step_shared_proc(struct setup *s, struct coto_err *err)
 {
-    (void)s;
-    return init_shared_network(err) || init_shared_proc(err) ? -1 : 0;
+    if (!s->has_network && init_shared_network(err))
+        return -1;
+    return init_shared_proc(err);
 }
 
 static int step_terminals(struct setup *s, struct coto_err *err)
@@ -343,8 +345,8 @@ static int run_steps(struct setup *s, const struct step *step, struct coto_err *
     return 0;
 }
 
-int init_setup(int stream_fd, enum coto_setup_root kind, struct init_built *ret_built,
-               struct coto_err *err)
+int init_setup(int stream_fd, enum coto_setup_root kind, bool has_network,
+               struct init_built *ret_built, struct coto_err *err)
 {
     static const struct step *const ways[] = {[COTO_ROOT_OWN] = own_steps,
                                               [COTO_ROOT_FOR_OTHERS] = for_others_steps,
@@ -354,6 +356,7 @@ int init_setup(int stream_fd, enum coto_setup_root kind, struct init_built *ret_
     s.stream_fd = stream_fd;
     s.root.setup = &s.what;
     s.root.kind = kind;
+    s.has_network = has_network;
     s.root.fd = s.root.work_fd = s.labels_fd = -1;
     if (run_steps(&s, ways[kind], err))
         return -1;

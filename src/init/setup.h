@@ -16,8 +16,8 @@ struct init_built {
 };
 
 /* The whole of it. */
-int init_setup(int stream_fd, enum coto_setup_root kind, struct init_built *ret_built,
-               struct coto_err *err);
+int init_setup(int stream_fd, enum coto_setup_root kind, bool has_network,
+               struct init_built *ret_built, struct coto_err *err);
 
 /* rootfs.c: the file system. */
 #define INIT_ROOT_TOP 48

@@ -141,6 +141,7 @@ static int start(struct init *init, const struct coto_frame *frame, const struct
             return proc->pid < 0 ? -1 : 0;
         }
     }
+    init_sockets_used(init); /* nobody watches what it does */
     proc->pid = clone_child(stack + sizeof stack, &call);
     int saved = errno;
     for (int i = 0; i < 3; i++)

@@ -25,6 +25,7 @@
 #include "base/fd.h"
 #include "init/walls.h"
 #include "kernel/ns.h"
+#include "kernel/sockwatch.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -77,6 +78,7 @@ static struct {
 
 static struct init_spec spec;
 static int channel = -1; /* to init, while there may be another program */
+static int listener = -1; /* until init has it */
 
 /* ---- A and A': system calls only, in borrowed memory ---- */
 
@@ -318,6 +320,8 @@ static int raise_walls(const struct init_report **ret_report, struct coto_err *e
     *ret_report = &report;
     if (up)
         return 0;
+    if (spec.filter) /* without it calls of another kind would go unseen */
+        listener = coto_sockwatch_install();
     if (init_walls_raise(&spec, &report, err))
         return -1;
     /* The new uid made us undumpable; the sandbox's own tools may look at us again. */
@@ -368,6 +372,28 @@ static int hand_over(void)
     return flags;
 }
 
+static int send_answer(const struct coto_buf *out)
+{
+    union {
+        struct cmsghdr head;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec iov = {out->data, out->len};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+    if (listener >= 0) {
+        msg.msg_control = &control;
+        msg.msg_controllen = sizeof control.space;
+        control.head.cmsg_level = SOL_SOCKET;
+        control.head.cmsg_type = SCM_RIGHTS;
+        control.head.cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(&control.head), &listener, sizeof(int));
+    }
+    ssize_t n = out->failed ? -1 : sendmsg(channel, &msg, MSG_NOSIGNAL);
+    coto_own_close(&listener);
+    return n < 0 ? -1 : 0;
+}
+
 /* Comes back in the copy, behind all walls, when there is code to run, with what it is handed
  * over with; -1: never. */
 int coto_template_go(void)
@@ -389,7 +415,7 @@ int coto_template_go(void)
         coto_frame_add_error(&out, proc, &err);
     else
         init_walls_add_started(&out, proc, getpid(), report);
-    if (out.failed || send(channel, out.data, out.len, MSG_NOSIGNAL) < 0 || failed)
+    if (send_answer(&out) || failed)
         return -1;
     close_others();
     return hand_over();

@@ -84,6 +84,7 @@ static int make_stream(struct native *n, struct native_launch *launch, struct co
             return coto_err_set(err, COTO_ERR_LIMIT, errno, "channel to a parked process");
         n->base.parked_fd = sv[0];
         launch->fds[4] = sv[1];
+        launch->fds[5] = n->used_fd < 0 ? -1 : fcntl(n->used_fd, F_DUPFD_CLOEXEC, 3);
     }
     bool frames = native_serves || getenv("COTO_TEST_FRAMES") != NULL || !coto_up("stdio");
     for (int i = 0; i < 3; i++) {
@@ -138,10 +139,10 @@ static int exec_init(void *arg)
 {
     char *const envp[] = {coto_weak_env(), NULL}; /* empty in the product */
     const struct native_launch *launch = arg;
-    int count = launch->fds[4] < 0 ? 4 : 5;
+    int count = launch->fds[4] < 0 ? 4 : launch->fds[5] < 0 ? 5 : 6;
     char *const argv[] = {"coto-init", "--in=3", "--out=3", "--setup", (char *)launch->root,
-                          count == 5 ? "--parked=4" : NULL, NULL};
-    int from[5] = {-1, -1, -1, -1, -1};
+                          count >= 5 ? "--parked=4" : NULL, count == 6 ? "--used=5" : NULL, NULL};
+    int from[6] = {-1, -1, -1, -1, -1, -1};
     sigset_t none;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -202,20 +203,25 @@ static int spawn(struct native *n, int cgroup_fd, const struct coto_ns_child *ch
     flags &= coto_up("uts_namespace") ? ~0ull : ~(uint64_t)CLONE_NEWUTS;
     if (n->root == COTO_ROOT_FOR_OTHERS)
         flags = CLONE_NEWNS | CLONE_NEWPID;
-    if (!native_shared_enter(n))
+    if (!native_net_enter(n))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "enter the network namespace");
+    if (!native_shared_enter(n)) {
+        native_net_leave(n);
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "enter the shared root");
+    }
     gid_t gid;
     bool lent = lend_uid(n, cgroup_fd, &gid);
     pid_t pid = coto_ns_spawn(flags, cgroup_fd, child, &n->pidfd);
     int saved = errno;
 
     if (lent && take_uid_back(gid, err))
-        return -1;
+        abort(); /* nothing that follows would be done as who it should */
     if (pid < 0 && lent) { /* user namespaces may be root's alone here */
         pid = coto_ns_spawn(flags, cgroup_fd, child, &n->pidfd);
         saved = errno;
     }
     native_shared_leave(n);
+    native_net_leave(n);
     if (pid < 0)
         return explain_clone(saved, err);
     n->pid = pid;
@@ -226,20 +232,20 @@ int native_launch(struct native *n, int cgroup_fd, struct coto_err *err)
 {
     struct native_launch *launch = &n->launch;
     const struct coto_ns_child child = {exec_init, launch, launch->stack, sizeof launch->stack};
-    int fds[6] = {-1, -1, -1, -1, -1, -1};
+    int fds[7] = {-1, -1, -1, -1, -1, -1, -1};
 
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         launch->fds[i] = -1;
     snprintf(launch->root, sizeof launch->root, "--root=%d", (int)n->root);
     launch->is_root = n->root == COTO_ROOT_FOR_OTHERS;
     launch->init_fd = coto_initbin_open(err);
     int failed = launch->init_fd < 0 || make_stream(n, launch, err);
     memcpy(fds, launch->fds, sizeof launch->fds);
-    fds[5] = launch->init_fd;
+    fds[6] = launch->init_fd;
     if (!failed)
         failed = spawn(n, cgroup_fd, &child, err);
     /* The child has descriptors of its own; its copy of the numbers stays as it is. */
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 7; i++)
         coto_own_close(&fds[i]);
     return failed ? -1 : 0;
 }

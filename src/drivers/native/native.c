@@ -63,7 +63,7 @@ struct native *native_new(void)
                                     .alive_fd = -1,
                                     .parked_fd = -1,
                                     .stdio_fd = {-1, -1, -1}};
-    n->pidfd = n->mounts_fd = n->shared_fd = -1;
+    n->pidfd = n->mounts_fd = n->shared_fd = n->net_fd = n->used_fd = -1;
     for (int i = 0; i < COTO_CG_COUNT; i++)
         n->group.dir_fd[i] = n->group.parent_fd[i] = -1;
     n->applied = (struct coto_cgroup_applied){-1, -1, -1, -1, -1, "", "", "", "", "", ""};
@@ -128,6 +128,7 @@ static int create_parts(struct native *n, bool verbose, struct coto_err *err)
         if (!n->plan->rootfs.source)
             choose_lender(n);
         native_shared_find(n);
+        native_net_find(n);
         int into = n->has_group ? coto_cgroup_clone_fd(&n->group) : -1;
         if (native_launch(n, into, err))
             return -1;
@@ -327,6 +328,7 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
     struct native *n = (struct native *)sandbox;
     struct rusage ru = {0};
     int status = 0;
+    bool is_reaped = false;
 
     if (!n)
         return;
@@ -338,8 +340,10 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
         if (ret_usage)
             native_usage(sandbox, ret_usage);
         /* Returns when the last process of the pid namespace is gone. */
-        while (wait4(n->pid, &status, 0, &ru) < 0 && errno == EINTR)
+        pid_t reaped;
+        while ((reaped = wait4(n->pid, &status, 0, &ru)) < 0 && errno == EINTR)
             ;
+        is_reaped = reaped == n->pid;
         n->pid = 0;
         if (ret_usage) {
             usage_of_children(&ru, ret_usage);
@@ -354,6 +358,7 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
         coto_cgroup_remove(&n->group);
         n->has_group = false;
     }
+    native_net_done(n, is_reaped);
     coto_guard_stop(&n->guard); /* last: until now somebody would have cleaned up */
     coto_own_close(&n->pidfd);
     coto_own_close(&n->mounts_fd);

@@ -12,8 +12,8 @@
 
 /* What the child needs between clone and execve; see launch.c. */
 struct native_launch {
-    int fds[5]; /* its ends of everything, in the order of its descriptors; the last is -1
-                   unless a process is to be parked */
+    int fds[6]; /* its ends of everything, in the order of its descriptors; the fifth is -1
+                   unless a process is to be parked, the last unless its network was made for it */
     int init_fd;
     char root[16]; /* --root=NUMBER */
     bool is_root;  /* no user namespace is made for it */
@@ -32,6 +32,8 @@ struct native {
     struct native_launch launch;
     enum coto_setup_root root;
     int shared_fd; /* the mount namespace to be born in a copy of; borrowed */
+    int net_fd;    /* the network namespace to be born in, -1: it makes one itself */
+    int used_fd;   /* an eventfd: init says here that a socket was made in it */
     struct coto_idmap map;
     bool lend_uid; /* make the user namespace as map's uid */
     struct coto_ns_set own_ns; /* the supervisor's */
@@ -52,6 +54,12 @@ void native_free(struct native *sandbox);
 void native_shared_find(struct native *sandbox);
 bool native_shared_enter(const struct native *sandbox);
 void native_shared_leave(const struct native *sandbox);
+
+/* nets.c: the same for a network namespace that nobody has used; and after the end. */
+void native_net_find(struct native *sandbox);
+bool native_net_enter(const struct native *sandbox);
+void native_net_leave(const struct native *sandbox);
+void native_net_done(struct native *sandbox, bool is_reaped);
 
 /* limits.c */
 void native_cgroup_find(struct native *sandbox);

@@ -1,0 +1,62 @@
+#include "kernel/sockwatch.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#define NATIVE_ARCH AUDIT_ARCH_X86_64
+#define FOREIGN_BIT 0x40000000u /* x32 */
+#else
+#define NATIVE_ARCH AUDIT_ARCH_AARCH64
+#define FOREIGN_BIT 0x80000000u
+#endif
+#ifndef SYS_io_uring_setup
+#define SYS_io_uring_setup 425
+#endif
+
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define IF(test, value, then, otherwise) BPF_JUMP(BPF_JMP | (test) | BPF_K, value, then, otherwise)
+#define RETURN(what) BPF_STMT(BPF_RET | BPF_K, what)
+
+int coto_sockwatch_install(void)
+{
+    struct sock_filter code[] = {
+        LOAD(arch),
+        IF(BPF_JEQ, NATIVE_ARCH, 0, 6),
+        LOAD(nr),
+        IF(BPF_JGE, FOREIGN_BIT, 4, 0),
+        IF(BPF_JEQ, SYS_socket, 3, 0),
+        IF(BPF_JEQ, SYS_socketpair, 2, 0),
+        IF(BPF_JEQ, SYS_io_uring_setup, 1, 0),
+        RETURN(SECCOMP_RET_ALLOW),
+        RETURN(SECCOMP_RET_USER_NOTIF),
+    };
+    struct sock_fprog program = {.len = sizeof code / sizeof code[0], .filter = code};
+
+    return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
+}
+
+int coto_sockwatch_take(int listener, uint64_t *ret_id)
+{
+    struct seccomp_notif call;
+
+    memset(&call, 0, sizeof call); /* else the kernel refuses */
+    if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call))
+        return -1;
+    *ret_id = call.id;
+    return 0;
+}
+
+int coto_sockwatch_allow(int listener, uint64_t id)
+{
+    struct seccomp_notif_resp answer = {.id = id, .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
+
+    return ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+}
