@@ -412,8 +412,10 @@ static void loop(struct init *init)
             continue;
         if (pfds[2].revents)
             init_parked_says(init);
-        if (pfds[3].revents)
+        if (pfds[3].revents & POLLIN)
             init_sockets_wanted(init);
+        else if (pfds[3].revents) /* nobody is left who could want one */
+            coto_own_close(&init->sockets_fd);
         for (nfds_t i = 4; i < n; i++) {
             if (!pfds[i].revents || owner[i].proc->fd[owner[i].which] != pfds[i].fd)
                 continue;
