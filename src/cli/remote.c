@@ -3,6 +3,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/units.h"
+#include "cli/remote_files.h"
 #include "policy/helper.h"
 #include "schema/bodies.h"
 #include "schema/languages.h"
@@ -31,17 +32,22 @@ static bool is_limit(enum coto_opt opt)
     return false;
 }
 
-static bool can_travel(enum coto_opt opt)
+/* What would be silently left out there is refused here. */
+static bool can_travel(const struct coto_policy *policy, enum coto_opt opt)
 {
+    if (opt == COTO_OPT_DRY_RUN || opt == COTO_OPT_VERBOSE)
+        return !coto_policy_num(policy, opt);
+    if (opt == COTO_OPT_ISOLATION)
+        return coto_policy_num(policy, opt) == COTO_ISOLATION_PROCESS;
     return is_limit(opt) || opt == COTO_OPT_LANG || opt == COTO_OPT_ENV ||
-           opt == COTO_OPT_TIMEOUT || opt == COTO_OPT_ISOLATION ||
+           opt == COTO_OPT_TIMEOUT || opt == COTO_OPT_COPY || opt == COTO_OPT_ARTIFACTS ||
            coto_options[opt].section == COTO_SECTION_CLI;
 }
 
 static int check(const struct coto_policy *policy, struct coto_err *err)
 {
     for (int i = 0; i < COTO_OPT_COUNT; i++) {
-        if (!is_set(policy, (enum coto_opt)i) || can_travel((enum coto_opt)i))
+        if (!is_set(policy, (enum coto_opt)i) || can_travel(policy, (enum coto_opt)i))
             continue;
         coto_err_set(err, COTO_ERR_UNAVAILABLE, 0, "--%s: not possible with --server",
                      coto_options[i].name);
@@ -179,6 +185,10 @@ static int write_request(const struct coto_job *job, bool stdin_is_code, struct 
     if (is_set(policy, COTO_OPT_PROFILE))
         coto_json_str(&json, "profile", coto_policy_str(policy, COTO_OPT_PROFILE));
     add_limits(&json, policy);
+    if (is_set(policy, COTO_OPT_COPY) && coto_cli_add_files(&json, policy, err))
+        return -1;
+    if (*coto_policy_str(policy, COTO_OPT_ARTIFACTS))
+        coto_json_bool(&json, "artifacts", true);
     if (!stdin_is_code && add_stdin(&json, err))
         return -1;
     coto_json_end(&json, '}');
@@ -187,10 +197,12 @@ static int write_request(const struct coto_job *job, bool stdin_is_code, struct 
 
 /* ---- sending ---- */
 
-static int exec_remote(const struct coto_policy *policy, int request_fd, struct coto_err *err)
+static int exec_remote(const struct coto_policy *policy, int request_fd, int artifacts_fd,
+                       struct coto_err *err)
 {
     char path[4096];
     char fd[16];
+    char artifacts[16] = "";
     const char *text[5];
     static const enum coto_opt options[] = {COTO_OPT_SERVER, COTO_OPT_TOKEN_FILE,
                                             COTO_OPT_SERVER_CA, COTO_OPT_CLIENT_CERTIFICATE,
@@ -204,6 +216,10 @@ static int exec_remote(const struct coto_policy *policy, int request_fd, struct 
         return coto_err_remedy(err, "install all of coto: make install");
     }
     snprintf(fd, sizeof fd, "%d", request_fd);
+    if (artifacts_fd >= 0) {
+        fcntl(artifacts_fd, F_SETFD, 0);
+        snprintf(artifacts, sizeof artifacts, "%d", artifacts_fd);
+    }
     char *argv[] = {"coto-remote",
                     fd,
                     coto_policy_num(policy, COTO_OPT_JSON) ? "json" : "",
@@ -213,6 +229,7 @@ static int exec_remote(const struct coto_policy *policy, int request_fd, struct 
                     (char *)text[2],
                     (char *)text[3],
                     (char *)text[4],
+                    artifacts,
                     NULL};
     char *envp[] = {NULL};
     execve(path, argv, envp);
@@ -222,6 +239,7 @@ static int exec_remote(const struct coto_policy *policy, int request_fd, struct 
 int coto_cli_run_remote(const struct coto_job *job, bool stdin_is_code, struct coto_err *err)
 {
     coto_auto_buf request = {0};
+    coto_auto_fd artifacts = -1;
 
     if (check(&job->policy, err) || write_request(job, stdin_is_code, &request, err))
         return -1;
@@ -229,5 +247,7 @@ int coto_cli_run_remote(const struct coto_job *job, bool stdin_is_code, struct c
     if (fd < 0 || request.failed || coto_fd_write_all(fd, request.data, request.len) ||
         lseek(fd, 0, SEEK_SET) < 0)
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "run: write the request");
-    return exec_remote(&job->policy, fd, err);
+    if (coto_job_open_artifacts(job, &artifacts, err))
+        return -1;
+    return exec_remote(&job->policy, fd, artifacts, err);
 }

@@ -4,6 +4,7 @@
 #include "core/session.h"
 
 #include "base/fd.h"
+#include "base/outfile.h"
 #include "schema/media.h"
 
 #include <errno.h>
@@ -11,55 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool name_is_safe(const char *name, size_t len)
-{
-    if (len == 0 || len > 4000 || name[0] == '/' || memchr(name, 0, len))
-        return false;
-    for (const char *p = name; p; p = strchr(p, '/')) {
-        p += *p == '/';
-        size_t n = strcspn(p, "/");
-        if (n == 0 || n > 255 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
-            return false;
-        if (!p[n])
-            break;
-    }
-    return true;
-}
-
-static void remove_file(int dir, const char *name)
-{
-    coto_auto_free char *copy = strdup(name);
-    char *slash = copy ? strrchr(copy, '/') : NULL;
-
-    if (slash)
-        *slash = '\0';
-    coto_auto_fd parent =
-        copy ? coto_path_open_beneath(dir, slash ? copy : ".", O_PATH | O_DIRECTORY, 0) : -1;
-    if (parent >= 0)
-        unlinkat(parent, slash ? slash + 1 : name, 0);
-}
-
-static int create_file(struct coto_session *s, const char *name)
-{
-    int dir = s->io->artifacts_fd;
-
-    if (coto_path_make_parents(dir, name, 0755))
-        return -1;
-    int fd = coto_path_open_beneath(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
-    if (fd < 0 && errno == EEXIST) {
-        /* Of an earlier run: replaced, as the caller asked for this directory. */
-        remove_file(dir, name);
-        fd = coto_path_open_beneath(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
-    }
-    return fd;
-}
-
 void coto_artifact_begin(struct coto_session *s, const struct coto_frame *frame)
 {
     char *name = coto_field_text(frame, COTO_TAG_PATH);
 
     coto_artifact_end(s);
-    if (!name || !name_is_safe(name, strlen(name))) {
+    if (!name || !coto_outfile_is_safe(name, strlen(name))) {
         free(name);
         s->result->artifacts_skipped++;
         return;
@@ -70,7 +28,7 @@ void coto_artifact_begin(struct coto_session *s, const struct coto_frame *frame)
     coto_sha256_init(&s->file_sha);
     if (s->io->artifacts_fd < 0)
         return;
-    s->file_fd = create_file(s, name);
+    s->file_fd = coto_outfile_create(s->io->artifacts_fd, name);
     if (s->file_fd < 0) {
         coto_err_set(&s->err, COTO_ERR_OUTPUT, errno, "--artifacts: create '%s'", name);
         coto_err_remedy(&s->err, "use an empty directory that you may write to");
@@ -116,7 +74,7 @@ void coto_artifact_stop(struct coto_session *s)
     if (s->file_open) {
         s->file_open = false;
         if (s->file_fd >= 0)
-            remove_file(s->io->artifacts_fd, s->file.name);
+            coto_outfile_remove(s->io->artifacts_fd, s->file.name);
         coto_own_close(&s->file_fd);
         coto_buf_fini(&s->file.content);
         free(s->file.name);

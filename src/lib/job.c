@@ -29,7 +29,7 @@ int coto_job_plan(struct coto_job *job, struct coto_err *err)
     return coto_plan_make(&job->policy, &job->code, &job->plan, err);
 }
 
-static int open_artifacts(const struct coto_job *job, int *ret_fd, struct coto_err *err)
+int coto_job_open_artifacts(const struct coto_job *job, int *ret_fd, struct coto_err *err)
 {
     const char *dir = coto_policy_str(&job->policy, COTO_OPT_ARTIFACTS);
 
@@ -74,7 +74,7 @@ int coto_job_run(struct coto_job *job, struct coto_io *io, struct coto_err *err)
     coto_auto_fd artifacts = -1;
     unsigned include = 0;
 
-    if (open_artifacts(job, &artifacts, err) || report_include(job, &include, err) ||
+    if (coto_job_open_artifacts(job, &artifacts, err) || report_include(job, &include, err) ||
         open_report(job, err))
         return -1;
     job->plan.want_artifacts = job->plan.want_artifacts || artifacts >= 0;

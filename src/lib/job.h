@@ -28,6 +28,8 @@ struct coto_job {
 
 /* Contradictions, the prompt, the plan. Errors: POLICY, USAGE, INPUT, FORBIDDEN, TOOL. */
 int coto_job_plan(struct coto_job *job, struct coto_err *err);
+/* The directory of `artifacts`, made when it is not there; untouched when none is named. */
+int coto_job_open_artifacts(const struct coto_job *job, int *ret_fd, struct coto_err *err);
 /* Runs the plan. The caller says where bytes go; the artifacts directory, and
  * capturing where the report wants the output, are added here. */
 int coto_job_run(struct coto_job *job, struct coto_io *io, struct coto_err *err);

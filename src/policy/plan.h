@@ -115,6 +115,8 @@ struct coto_source_code {
 
 int coto_plan_make(const struct coto_policy *policy, const struct coto_source_code *code,
                    struct coto_plan *ret_plan, struct coto_err *err);
+/* --copy alone, for a plan that has nothing but its workdir and isolation. */
+int coto_plan_add_copies(const struct coto_policy *policy, struct coto_plan *plan, struct coto_err *err);
 void coto_plan_fini(struct coto_plan *plan);
 /* A random UUID (version 4). */
 int coto_plan_new_id(char ret_id[COTO_ID_TEXT], struct coto_err *err);

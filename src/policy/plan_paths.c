@@ -247,8 +247,7 @@ static int copy_target(const struct coto_plan *plan, const char *text,
         err, "copy it to one of these, or show it elsewhere with --mount '%s:/data'", path->source);
 }
 
-static int add_copies(const struct coto_policy *policy, struct coto_plan *plan,
-                      struct coto_err *err)
+int coto_plan_add_copies(const struct coto_policy *policy, struct coto_plan *plan, struct coto_err *err)
 {
     const struct coto_strv *list = coto_policy_list(policy, COTO_OPT_COPY);
 
@@ -479,5 +478,5 @@ int coto_plan_add_paths(const struct coto_policy *policy, struct coto_plan *plan
     if (add_all_tmpfs(policy, plan, err) || add_mounts(policy, plan, err) ||
         add_rootfs(policy, plan, err) || coto_plan_nest_mounts(plan, err))
         return -1;
-    return add_copies(policy, plan, err);
+    return coto_plan_add_copies(policy, plan, err);
 }

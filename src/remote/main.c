@@ -1,8 +1,9 @@
-/* coto-remote FD json|"" raw|"" SERVER TOKEN-FILE CA CERTIFICATE KEY: what `coto run --server`
+/* coto-remote FD json|"" raw|"" SERVER TOKEN-FILE CA CERTIFICATE KEY DIRECTORY-FD|"": what `coto run --server`
  * becomes. Sends the request in the descriptor to a service and passes on what the program there
  * writes; ends as the program did. The service ends the run when this process ends. */
 #include "base/fd.h"
 #include "base/json.h"
+#include "remote/artifacts.h"
 #include "report/escape.h"
 
 #include <curl/curl.h>
@@ -19,11 +20,12 @@
 #define ANSWER_MAX ((size_t)256 << 20)
 #define EVENTS "text/event-stream"
 
-enum { ARG_FD = 1, ARG_JSON, ARG_RAW, ARG_SERVER, ARG_TOKEN, ARG_CA, ARG_CERT, ARG_KEY, ARG_COUNT };
+enum { ARG_FD = 1, ARG_JSON, ARG_RAW, ARG_SERVER, ARG_TOKEN, ARG_CA, ARG_CERT, ARG_KEY, ARG_ARTIFACTS, ARG_COUNT };
 
 struct remote {
     char **argv;
     bool json;
+    int artifacts_fd; /* -1: they are not wanted */
     CURL *curl;
     struct curl_slist *headers;
     struct coto_buf request, in; /* in: what came and is not dealt with */
@@ -114,6 +116,8 @@ static void take_result(struct remote *r, const json_t *result)
 {
     const json_t *status = json_object_get(result, "exit_status");
 
+    if (r->artifacts_fd >= 0)
+        coto_remote_artifacts(r->artifacts_fd, result, &r->err);
     r->has_result = json_is_integer(status);
     r->exit_status = (int)json_integer_value(status) & 255;
 }
@@ -130,6 +134,8 @@ static int take_event(struct remote *r, const char *name, const char *data)
         failed = pass_on(r, 1, event);
     else if (strcmp(name, "stderr") == 0)
         failed = pass_on(r, 2, event);
+    else if (strcmp(name, "artifact") == 0 && r->artifacts_fd >= 0)
+        failed = coto_remote_artifact(r->artifacts_fd, event, &r->err);
     else if (strcmp(name, "result") == 0)
         take_result(r, event);
     else if (strcmp(name, "error") == 0)
@@ -313,6 +319,7 @@ int main(int argc, char **argv)
     }
     signal(SIGPIPE, SIG_IGN);
     r.argv = argv;
+    r.artifacts_fd = *argv[ARG_ARTIFACTS] ? atoi(argv[ARG_ARTIFACTS]) : -1;
     r.json = strcmp(argv[ARG_JSON], "json") == 0;
     curl_global_init(CURL_GLOBAL_DEFAULT);
     return run(&r);

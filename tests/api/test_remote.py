@@ -1,7 +1,9 @@
 """coto run --server: the same output, exit status and result as without."""
 import json
 import os
+import socket
 import subprocess
+import threading
 
 import pytest
 
@@ -75,6 +77,9 @@ def test_the_variable(service):
 
 @pytest.mark.parametrize("flags, status, words", [
     (["--mount=/tmp:/x"], 69, "--mount: not possible with --server"),
+    (["--isolation=subprocess"], 69, "--isolation: not possible with --server"),
+    (["--dry-run"], 69, "--dry-run: not possible with --server"),
+    (["--report=/tmp"], 69, "--report: not possible with --server"),
     (["--server=http://example.com"], 64, "https:// for other hosts"),
     (["--server=ftp://127.0.0.1"], 64, "is not possible"),
     (["--server=http://127.0.0.1.example.com"], 64, "is not possible"),
@@ -102,3 +107,56 @@ def test_certificates():
         assert coto(ca, *shown, *flags).stdout == b"1\n"
         assert coto(ca, *flags).returncode == 69
         assert coto(*shown, *flags).returncode == 69
+
+
+def test_copies_and_artifacts(service, tmp_path):
+    """Files and directories go there, what is left in output/ comes here; as without a service."""
+    tree = tmp_path / "tree"
+    (tree / "deep").mkdir(parents=True)
+    (tree / "deep/raw").write_bytes(bytes(range(256)))
+    (tree / "tool").write_text("#!/bin/sh\necho from a tool\n")
+    (tree / "tool").chmod(0o755)
+    (tmp_path / "data.csv").write_text("1,2\n")
+    code = ("cat data.csv in/name.csv; src/tool; mkdir -p output/d; cp src/deep/raw output/d/raw; "
+            "printf 'plain' > output/text; printf 'x' > /tmp/y; cat /tmp/z.csv")
+    flags = [f"--copy={tmp_path}/data.csv:data.csv", f"--copy={tmp_path}/data.csv:in/name.csv", f"--copy={tree}:src",
+             f"--copy={tmp_path}/data.csv:/tmp/z.csv"]
+    for extra in ([], ["--json"]):
+        told = []
+        for where, at in (("here", []), ("there", [server(service)])):
+            left = tmp_path / (where + "".join(extra))
+            done = coto(*at, *flags, *extra, f"--artifacts={left}", "-c", code, "--lang", "sh")
+            assert done.returncode == 0, done.stderr
+            told.append((done.stdout if not extra else json.loads(done.stdout)["stdout"],
+                         {str(p.relative_to(left)): p.read_bytes() for p in left.rglob("*") if p.is_file()}))
+        assert told[0] == told[1]
+        assert told[1][1] == {"d/raw": bytes(range(256)), "text": b"plain"}
+
+
+def test_what_cannot_travel_is_said(service, tmp_path):
+    (tmp_path / "big").write_bytes(b"x" * (12 << 20))
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/link").symlink_to("/etc/passwd")
+    for path, words in (("big", "more than a request to a service can hold"), ("tree", "a link cannot be sent")):
+        done = coto(server(service), f"--copy={tmp_path / path}:it", "-c", "1", "--lang", "python")
+        assert done.returncode == 69 and words in done.stderr.decode(), done.stderr
+    done = coto(server(service), f"--artifacts={tmp_path / 'out'}", "-c", "open('output/b','wb').write(b'x'*11_000_000)", "--lang", "python")
+    assert done.returncode == 73 and "larger than what a service sends" in done.stderr.decode(), done.stderr
+
+
+@pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil", "a//b", "."])
+def test_names_of_another_host_stay_below(tmp_path, name):
+    """A service that is not what it seems."""
+    answer = json.dumps({"exit_status": 0, "artifacts": [{"name": name, "content": "x"}, {"name": "fine", "content": "x"}]}).encode()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def serve():
+            client, _ = listener.accept()
+            with client:
+                client.recv(65536)
+                client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(answer), answer))
+        threading.Thread(target=serve, daemon=True).start()
+        at = f"--server=http://127.0.0.1:{listener.getsockname()[1]}"
+        (tmp_path / "d").mkdir()
+        done = coto(at, "--json", f"--artifacts={tmp_path / 'd/out'}", "-c", "1", "--lang", "python")
+    assert done.returncode == 73 and b"a name that is none" in done.stdout + done.stderr
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
