@@ -4,7 +4,7 @@ _coto() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
     local verb=${COMP_WORDS[1]-}
     COMPREPLY=()
-    local verbs='run test profiles policy doctor version help'
+    local verbs='run test profiles policy doctor version help serve image pki token'
     local flags='--help --lang --env --user --user-name --hostname
         --workdir --timeout --cpu-time --memory --swap --cpus
         --pids --disk --tmp-size --inodes --output-limit --on-output-limit
@@ -15,6 +15,7 @@ _coto() {
         --report --report-include --prompt-hash --prompt-file --code --profile
         --policy --server --token-file --server-ca --client-certificate --client-key
         --json --quiet --verbose --raw --dry-run'
+    if [[ $verb == test ]]; then flags+=' --runner --junit'; fi
     if ((COMP_CWORD == 1)); then
         mapfile -t COMPREPLY < <(compgen -W "$verbs" -- "$cur")
         return
@@ -213,6 +214,14 @@ _coto() {
         return
         ;;
     --client-key)
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    --runner)
+        mapfile -t COMPREPLY < <(compgen -W 'go pytest unittest node ctest make' -- "$cur")
+        return
+        ;;
+    --junit)
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
         ;;

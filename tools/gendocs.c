@@ -13,6 +13,7 @@
 #include "policy/policy.h"
 #include "policy/value.h"
 #include "schema/languages.h"
+#include "schema/runners.h"
 #include "schema/verdict.h"
 #include "schema/walls.h"
 
@@ -30,6 +31,24 @@ static const struct {
 #undef X
 };
 #define VERB_COUNT (sizeof verbs / sizeof verbs[0])
+
+static const struct {
+    const char *name, *help;
+} programs[] = {
+#define X(name, help) {#name, help},
+    COTO_PROGRAMS(X)
+#undef X
+};
+#define PROGRAM_COUNT (sizeof programs / sizeof programs[0])
+
+static const struct {
+    const char *name, *metavar, *help;
+} test_flags[] = {
+#define X(field, name, metavar, help) {name, metavar, help},
+    COTO_TEST_FLAGS(X)
+#undef X
+};
+#define TEST_FLAG_COUNT (sizeof test_flags / sizeof test_flags[0])
 
 /* The variables of requirement R1.2 (src/policy/env.c). */
 static const struct {
@@ -270,6 +289,8 @@ static void print_man_synopsis(void)
             form = end ? end + 3 : NULL;
         }
     }
+    for (size_t i = 0; i < PROGRAM_COUNT; i++)
+        printf(".Nm\n.Cm %s\n[ARGS...]\n", programs[i].name);
 }
 
 static void print_man_option(int opt)
@@ -313,6 +334,13 @@ static void print_man_options(void)
                 print_man_option(i);
         puts(".El");
     }
+    puts(".Ss Of test alone\n.Bl -tag -width Ds");
+    for (size_t i = 0; i < TEST_FLAG_COUNT; i++) {
+        printf(".It Fl Fl %s Ar %s\n", test_flags[i].name, test_flags[i].metavar);
+        print_roff(test_flags[i].help);
+        puts(".");
+    }
+    puts(".El");
 }
 
 static void print_man_environment(void)
@@ -381,6 +409,11 @@ static int print_man(void)
         print_roff(verbs[i].help);
         puts(".");
     }
+    for (size_t i = 0; i < PROGRAM_COUNT; i++) {
+        printf(".It Cm %s\n", programs[i].name);
+        print_roff(programs[i].help);
+        printf("; see coto %s \\-\\-help.\n", programs[i].name);
+    }
     puts(".El");
     print_man_options();
     print_man_environment();
@@ -423,22 +456,42 @@ static enum completes find_words(int opt, struct coto_buf *words)
     return COMPLETES_NOTHING;
 }
 
-static void print_bash_value(int opt)
+/* The same for a flag of test: names of runners, or files. */
+static enum completes find_test_words(size_t flag, struct coto_buf *words)
 {
-    coto_auto_buf words = {0};
-    enum completes kind = find_words(opt, &words);
+    if (strcmp(test_flags[flag].name, "runner") != 0)
+        return COMPLETES_FILES;
+    for (size_t i = 0; i < coto_runner_count; i++)
+        coto_buf_addf(words, "%s%s", i ? " " : "", coto_runners[i].name);
+    return COMPLETES_WORDS;
+}
 
-    if (is_bool(opt))
-        return;
-    printf("    --%s)\n", coto_options[opt].name);
+static void print_bash_value(const char *name, enum completes kind, const struct coto_buf *words)
+{
+    printf("    --%s)\n", name);
     if (kind == COMPLETES_WORDS)
         printf("        mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$cur\")\n",
-               coto_buf_str(&words));
+               coto_buf_str(words));
     else if (kind == COMPLETES_DIRS)
         puts("        mapfile -t COMPREPLY < <(compgen -d -- \"$cur\")");
     else if (kind == COMPLETES_FILES)
         puts("        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")");
     puts("        return\n        ;;");
+}
+
+static void print_bash_values(void)
+{
+    for (int i = 0; i < COTO_OPT_COUNT; i++) {
+        coto_auto_buf words = {0};
+        enum completes kind = find_words(i, &words);
+        if (!is_bool(i))
+            print_bash_value(coto_options[i].name, kind, &words);
+    }
+    for (size_t i = 0; i < TEST_FLAG_COUNT; i++) {
+        coto_auto_buf words = {0};
+        enum completes kind = find_test_words(i, &words);
+        print_bash_value(test_flags[i].name, kind, &words);
+    }
 }
 
 static void print_bash_flags(void)
@@ -447,6 +500,10 @@ static void print_bash_flags(void)
     for (int i = 0; i < COTO_OPT_COUNT; i++)
         printf("%s--%s", i % 6 == 5 ? "\n        " : " ", coto_options[i].name);
     puts("'");
+    fputs("    if [[ $verb == test ]]; then flags+='", stdout);
+    for (size_t i = 0; i < TEST_FLAG_COUNT; i++)
+        printf(" --%s", test_flags[i].name);
+    puts("'; fi");
 }
 
 static int print_bash(void)
@@ -460,6 +517,8 @@ static int print_bash(void)
     fputs("    local verbs='", stdout);
     for (size_t i = 0; i < VERB_COUNT; i++)
         printf("%s%s", i ? " " : "", verbs[i].name);
+    for (size_t i = 0; i < PROGRAM_COUNT; i++)
+        printf(" %s", programs[i].name);
     puts("'");
     print_bash_flags();
     puts("    if ((COMP_CWORD == 1)); then\n"
@@ -482,8 +541,7 @@ static int print_bash(void)
          "    profiles:show) prev=--profile ;;\n"
          "    esac\n"
          "    case $prev in");
-    for (int i = 0; i < COTO_OPT_COUNT; i++)
-        print_bash_value(i);
+    print_bash_values();
     puts("    esac\n"
          "    if [[ $cur == -* ]]; then\n"
          "        mapfile -t COMPREPLY < <(compgen -W \"$flags\" -- \"$cur\")\n"
@@ -509,6 +567,17 @@ static void print_zsh(const char *text)
     }
 }
 
+static void print_zsh_value(enum completes kind, const struct coto_buf *words)
+{
+    if (kind == COMPLETES_WORDS)
+        printf("(%s)", coto_buf_str(words));
+    else if (kind == COMPLETES_DIRS)
+        fputs("_files -/", stdout);
+    else if (kind == COMPLETES_FILES)
+        fputs("_files", stdout);
+    puts("'");
+}
+
 static void print_zsh_option(int opt)
 {
     const struct coto_opt_row *row = &coto_options[opt];
@@ -524,13 +593,19 @@ static void print_zsh_option(int opt)
         print_zsh(row->metavar);
         putchar(':');
     }
-    if (kind == COMPLETES_WORDS)
-        printf("(%s)", coto_buf_str(&words));
-    else if (kind == COMPLETES_DIRS)
-        fputs("_files -/", stdout);
-    else if (kind == COMPLETES_FILES)
-        fputs("_files", stdout);
-    puts("'");
+    print_zsh_value(kind, &words);
+}
+
+static void print_zsh_test_flags(void)
+{
+    for (size_t i = 0; i < TEST_FLAG_COUNT; i++) {
+        coto_auto_buf words = {0};
+        enum completes kind = find_test_words(i, &words);
+        printf("        '--%s=[", test_flags[i].name);
+        print_zsh(test_flags[i].help);
+        printf("]:%s:", test_flags[i].metavar);
+        print_zsh_value(kind, &words);
+    }
 }
 
 static int print_zsh_file(void)
@@ -545,10 +620,18 @@ static int print_zsh_file(void)
         print_zsh(verbs[i].help);
         puts("'");
     }
+    for (size_t i = 0; i < PROGRAM_COUNT; i++) {
+        printf("        '%s:", programs[i].name);
+        print_zsh(programs[i].help);
+        puts("'");
+    }
     puts("    )\n    options=(\n        '(-h --help)'{-h,--help}'[help]'");
     for (int i = 0; i < COTO_OPT_COUNT; i++)
         print_zsh_option(i);
     puts("    )\n"
+         "    if [[ $words[2] == test ]]; then options+=(");
+    print_zsh_test_flags();
+    puts("    ); fi\n"
          "    if ((CURRENT == 2)); then\n"
          "        _describe 'verb' verbs\n"
          "        return\n"

@@ -428,9 +428,9 @@ int coto_cli_test(int argc, char **argv, char **envp)
 {
     static struct test test = {.dirs = {.submission_fd = -1, .tests_fd = -1}, .junit_fd = -1};
     const struct coto_args_flag flags[] = {
-        {"runner", "NAME", "test runner to use; else taken from the files present",
-         &test.runner_name},
-        {"junit", "FILE", "write the cases as JUnit XML there too", &test.junit_file},
+#define X(field, name, metavar, help) {name, metavar, help, &test.field},
+        COTO_TEST_FLAGS(X)
+#undef X
         {NULL, NULL, NULL, NULL},
     };
     const struct coto_args_spec spec = {.flags = flags, .flags_anywhere = true};

@@ -28,6 +28,11 @@
     X(help, "[VERB]", false, \
       "print help")
 
+/* Flags of test alone: field of its struct, name, metavar, help. */
+#define COTO_TEST_FLAGS(X) \
+    X(runner_name, "runner", "NAME", "test runner to use; else taken from the files present") \
+    X(junit_file, "junit", "FILE", "write the cases as JUnit XML there too")
+
 /* Verbs that are programs of their own, because of the libraries they need. */
 #define COTO_PROGRAMS(X) \
     X(serve, "offer sandboxes over HTTP") \

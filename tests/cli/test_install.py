@@ -1,10 +1,11 @@
-"""An installed tree works from wherever it lies, also through a link."""
+"""An installed tree works from wherever it lies, also through a link; its documents are whole."""
+import re
 import shutil
 import subprocess
 
 import pytest
 
-from .helpers import BIN, environment
+from .helpers import BIN, SOURCE, coto, environment, ok
 
 
 @pytest.fixture
@@ -42,3 +43,37 @@ def test_policy_files_find_their_program(installed, tmp_path):
     policy.write_text("timeout: 5s\n")
     text = output_of(installed / "bin/coto", "run", "--policy", policy, "--", "echo", "x")
     assert text == b"x\n"
+
+
+def test_make_install(tmp_path):
+    """Programs, man page, completions, header: all below DESTDIR and the prefix."""
+    if not (BIN / "meson-private").exists():
+        return  # a copy of the programs, which an ordinary user may read
+    done = subprocess.run(["meson", "install", "-C", BIN, "--no-rebuild", "--quiet", "--destdir", tmp_path],
+                          capture_output=True, timeout=120)
+    assert done.returncode == 0, done
+    files = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()]
+    prefix = next(name for name in files if name.endswith("/bin/coto"))[:-len("bin/coto")]
+    for name in ("libexec/coto/coto-init", "libexec/coto/coto-policy", "share/man/man1/coto.1",
+                 "share/bash-completion/completions/coto", "share/zsh/site-functions/_coto", "include/coto.h"):
+        assert prefix + name in files, name
+    assert all(name.startswith(prefix) for name in files), files
+    assert output_of(tmp_path / prefix / "bin/coto", "run", "--", "echo", "x") == b"x\n"
+
+
+def test_every_verb_and_flag_is_in_man_page_and_completions():
+    verbs = re.findall(r"^  (\w+)  +\w", ok(coto("help")).decode(), re.M)
+    flags = re.findall(r"^  (?:-\w, )?--([\w-]+)", ok(coto("help", "test")).decode(), re.M)
+    assert {"run", "serve"} <= set(verbs) and {"memory", "junit", "help"} <= set(flags)
+    man = (SOURCE / "man/coto.1").read_text()
+    zsh = (SOURCE / "completions/_coto").read_text()
+    for verb in verbs:
+        assert f".It Cm {verb}\n" in man and f"'{verb}:" in zsh, verb
+    for flag in set(flags) - {"help"}:
+        assert f"Fl Fl {flag}" in man and re.search(f"--{flag}[=[]", zsh), flag
+    script = (f"source {SOURCE}/completions/coto.bash; for words in 'coto ' 'coto test --'; do "
+              "COMP_WORDS=($words); [[ $words == *- ]] || COMP_WORDS+=(''); "
+              "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _coto; echo ${COMPREPLY[@]}; done")
+    offered = output_of("bash", "-c", script).decode().splitlines()
+    assert set(offered[0].split()) == set(verbs)
+    assert set(offered[1].split()) == {f"--{flag}" for flag in flags}
