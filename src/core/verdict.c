@@ -64,9 +64,14 @@ static int exit_status(const struct coto_result *r)
         return 128 + SIGKILL;
     case COTO_VERDICT_LOST:
         return 70;
+    case COTO_VERDICT_PIDS:
+        if (r->exit_code < 0 && !r->signal)
+            return 128 + SIGKILL; /* a guest's kernel, and all in it */
+        break;
     default:
-        return r->signal ? 128 + r->signal : r->exit_code;
+        break;
     }
+    return r->signal ? 128 + r->signal : r->exit_code;
 }
 
 void coto_verdict_decide(const struct coto_facts *facts, struct coto_result *result)

@@ -19,6 +19,8 @@ int coto_driver_choose(int isolation, const struct coto_driver **ret_driver, str
     for (size_t i = 0; i < coto_driver_count; i++) {
         if (coto_drivers[i]->isolation == isolation) {
             *ret_driver = coto_drivers[i];
+            if (i > 0) /* what was begun for the default level is not needed */
+                coto_drivers[0]->discard();
             return 0;
         }
     }

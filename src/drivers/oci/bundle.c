@@ -154,7 +154,7 @@ static int show_host(struct making *m, struct coto_err *err)
 static bool is_ours(const char *name)
 {
     static const char *const ours[] = {".",   "..",  "dev",        "proc",      "sys",
-                                       "tmp", "run", "lost+found", ".coto-init"};
+                                       "tmp", "run", "lost+found", ".coto"};
 
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
         if (strcmp(name, ours[i]) == 0)

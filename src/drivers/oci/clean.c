@@ -119,7 +119,7 @@ static bool is_stale(int dirfd, const char *name)
     if (pid <= 1 || *end != '-' || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
         return false;
     return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
-           st.st_uid == geteuid() && time(NULL) - st.st_ctime > STALE_SECONDS;
+           st.st_uid == geteuid() && time(NULL) - st.st_mtime > STALE_SECONDS;
 }
 
 void oci_sweep_dirs(void)

@@ -54,6 +54,8 @@ static void compose(struct oci *oci, struct line *line)
     add(line, "run");
     if (kind == OCI_RUNC)
         add(line, "--keep"); /* the cgroup, for its account */
+    if (!oci->chosen.runtime->own_kernel)
+        add(line, "--no-new-keyring"); /* it would stay for a while; no filter lets one be used */
     add(line, "--bundle");
     add(line, oci->dir);
     add(line, "--pid-file");

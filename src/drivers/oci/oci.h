@@ -12,7 +12,7 @@
 
 #define OCI_NAME_PREFIX "coto-" /* of container and cgroup: coto-PID-ID */
 #define OCI_DIR_PREFIX "coto-oci-" /* of the throw-away directory: coto-oci-PID-ID */
-#define OCI_INIT_INSIDE "/.coto-init" /* where a container has its coto-init */
+#define OCI_INIT_INSIDE "/.coto/coto-init" /* where a container has its coto-init */
 
 /* ---- runtime.c: which program runs the bundle, and whether it may ---- */
 

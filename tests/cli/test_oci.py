@@ -1,0 +1,265 @@
+"""The container level: bundles run by runc, crun and runsc. What every level promises is in
+tests/conform; here is what is this one's own: which runtime may run, what is read back before a
+program starts, and what is left when something goes wrong."""
+import glob
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from .helpers import (COTO, PATH, ROOT, WAITER, cgroups_of, coto, environment, make_rootfs, refused,
+                      run, run_json, running, sh, status_of)
+
+RUNC = ["--isolation", "container", "--runtime", "runc", "--allow-runtime", "runc"]
+RUNSC = ["--isolation", "container", "--runtime", "runsc"]
+HYBRID = os.path.isdir("/sys/fs/cgroup/unified")
+BASE = "/run" if ROOT else os.environ.get("XDG_RUNTIME_DIR", "/tmp")
+
+
+def has(program):
+    return shutil.which(program, path=PATH) is not None
+
+
+def package_version(name):
+    return subprocess.run(["dpkg-query", "-W", "-f", "${Version}", name], capture_output=True,
+                          text=True).stdout
+
+
+def levels():
+    """runc without root needs subordinate ids, which the tests' ordinary user has not."""
+    found = [pytest.param(RUNC, id="runc")] if ROOT and has("runc") else []
+    return found + ([pytest.param(RUNSC, id="runsc")] if has("runsc") else [])
+
+
+def directories():
+    return set(glob.glob(f"{BASE}/coto-oci-*"))
+
+
+@pytest.fixture(autouse=True)
+def no_directory_is_left():
+    before = directories()
+    yield
+    end = time.monotonic() + 5
+    while directories() - before and time.monotonic() < end:
+        time.sleep(0.05)
+    mine = {path for path in directories() - before  # not of a coto that lives beside us
+            if not os.path.exists(f"/proc/{os.path.basename(path).split('-')[2]}")}
+    assert not mine
+
+
+# ---- which runtime ----
+
+def test_unknown_runtime():
+    refused(run("--isolation", "container", "--runtime", "lxc", "--", "true"), 65, "lxc", "runsc")
+
+
+def test_runtime_that_is_not_installed():
+    if has("kata-runtime"):
+        pytest.skip("it is installed")
+    refused(run("--isolation", "container", "--runtime", "kata", "--", "true"), 69, "kata-runtime")
+
+
+def test_old_runc_is_refused_and_says_how_it_was_judged():
+    """Debian 12 mended CVE-2024-21626 in 1.1.5, and nothing of 2025."""
+    version = package_version("runc")
+    if not version.startswith("1.1.5"):
+        pytest.skip(f"runc here is {version}")
+    plain = ["--isolation", "container", "--runtime", "runc"]
+    message = refused(run(*plain, "--", "true"), 72, version, "Debian package", "CVE-2025-31133",
+                      "--allow-runtime")
+    assert "CVE-2024-21626" not in message
+    refused(run(*plain, "--allow-runtime", "runc@1.0", "--", "true"), 72, "CVE-2025-31133")
+    refused(run(*plain, "--allow-runtime", "crun", "--", "true"), 72, "CVE-2025-31133")
+    if ROOT:
+        result = run_json(*plain, "--allow-runtime", f"runc@{version}", "--", "true")
+        assert result["verdict"] == "ok" and "CVE-2025-31133" in result["runtime"]
+
+
+def test_the_choice_of_the_level_has_no_known_escape():
+    result = run_json("--isolation", "container", "--", "true")
+    assert result["verdict"] == "ok" and "CVE-" not in result["runtime"], result
+
+
+@pytest.mark.skipif(not has("crun") or not HYBRID or not ROOT, reason="crun on hybrid cgroups")
+def test_crun_on_hybrid_cgroups():
+    refused(run("--isolation", "container", "--runtime", "crun", "--allow-runtime", "crun", "--", "true"), 72,
+            "crun: ", "hybrid", "--runtime runc")
+
+
+@pytest.mark.skipif(ROOT or not has("runc"), reason="without root, without subordinate ids")
+def test_runc_without_subordinate_ids():
+    refused(run(*RUNC, "--", "true"), 72, "two ids", "usermod", "runsc")
+
+
+def test_other_levels_have_no_runtime():
+    refused(run("--runtime", "runsc", "--", "true"), 69, "runtime")
+
+
+def test_what_gvisor_cannot_do():
+    refused(run(*RUNSC, "--workspace-writable", "output", "--", "true"), 69, "Landlock", "--runtime runc")
+    refused(run(*RUNSC, "--require", "landlock", "--", "true"), 72, "landlock")
+
+
+def test_doctor_tells_the_runtime():
+    done = coto("doctor", "--json")
+    oci = json.loads(done.out)["drivers"]["oci"]
+    assert oci["usable"] and oci["walls"]["seccomp"]["present"]
+    assert oci["walls"]["seccomp"]["mechanism"].startswith(("runc ", "crun ", "runsc "))
+
+
+# ---- what is up ----
+
+@pytest.mark.skipif(not ROOT or not has("runc"), reason="runc as root")
+def test_walls_of_runc_on_the_host():
+    with running(*RUNC, "--memory", "64m", "--pids", "20", "--cpus", "0.5", "--", *WAITER) as it:
+        program, init = it.program(), it.init()
+        for pid in (program, init):
+            status = status_of(pid)
+            assert status["Seccomp"] == "2" and status["NoNewPrivs"] == "1"
+            assert {int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
+            assert int(status["Uid"].split()[0]) > 0x70000000
+        assert int(status_of(program)["Seccomp_filters"]) == int(status_of(init)["Seccomp_filters"]) + 1
+        for kind in ("user", "pid", "mnt", "net", "ipc", "uts", "cgroup"):
+            assert os.readlink(f"/proc/{init}/ns/{kind}") != os.readlink(f"/proc/self/ns/{kind}"), kind
+        groups = cgroups_of(init)
+        if "memory" in groups:
+            assert (groups["memory"] / "memory.limit_in_bytes").read_text().strip() == str(64 << 20)
+            assert (groups["memory"] / "memory.memsw.limit_in_bytes").read_text().strip() == str(64 << 20)
+            assert (groups["pids"] / "pids.max").read_text().strip() == "21"
+            assert (groups["cpu"] / "cpu.cfs_quota_us").read_text().strip() == "50000"
+
+
+@pytest.mark.skipif(not has("runsc"), reason="runsc")
+def test_walls_of_gvisor_are_marked():
+    result = run_json(*RUNSC, "--", "uname", "-r")
+    assert result["stdout"] != os.uname().release + "\n"
+    walls = result["walls"]
+    for name in ("seccomp", "capabilities", "no_new_privs", "root_read_only", "uid", "pid_namespace"):
+        assert walls[name]["up"] and "guest kernel" in walls[name]["mechanism"], (name, walls[name])
+    assert "guest" not in walls["timeout"]["mechanism"]
+    assert "landlock" in result["missing_walls"] and "gVisor" in walls["landlock"]["note"]
+    assert "platform" in result["runtime"]
+    if ROOT:
+        assert "guest" not in walls["memory"]["mechanism"] and walls["memory"]["up"]
+
+
+@pytest.mark.parametrize("flags", levels())
+@pytest.mark.parametrize("end", ["memory", "disk", "cpu-time", "output-limit", "pids"])
+def test_verdicts(flags, end):
+    if not ROOT and end in ("memory", "pids", "cpu-time"):
+        pytest.skip("without a cgroup")
+    limits = {"memory": ["--memory", "64m"], "disk": ["--disk", "1m"], "cpu-time": ["--cpu-time", "300ms"],
+              "output-limit": ["--output-limit", "1k", "--on-output-limit", "kill"], "pids": ["--pids", "4"]}
+    code = {"memory": "x = [bytearray(1 << 20) for _ in range(200)]",
+            "disk": "open('f', 'wb').write(bytes(3 << 20))", "cpu-time": "while True: pass",
+            "output-limit": "while True: print('y' * 100)",
+            "pids": "import os, time\nfor i in range(200):\n    if not os.fork(): time.sleep(9); os._exit(0)"}
+    result = run_json(*flags, *limits[end], "--timeout", "30s", "--lang", "python", "-c", code[end])
+    assert result["limit"] == end, result
+    assert result["verdict"] == {"memory": "oom", "cpu-time": "timeout", "output-limit": "output"}.get(end, end)
+
+
+WITHOUT = {
+    "seccomp": "del c['linux']['seccomp']",
+    "no_new_privs": "c['process']['noNewPrivileges'] = False",
+    "capabilities": "c['process']['capabilities']['bounding'] = ['CAP_CHOWN']",
+    "root_read_only": "c['root']['readonly'] = False",
+    "net_namespace": "c['linux']['namespaces'] = [n for n in c['linux']['namespaces'] if n['type'] != 'network']",
+    "uts_namespace": "c.pop('hostname'); c['linux']['namespaces'] = "
+                     "[n for n in c['linux']['namespaces'] if n['type'] != 'uts']",
+    "cgroup": "c['linux']['cgroupsPath'] = 'coto-somewhere-else'",
+}
+
+
+@pytest.mark.skipif(not ROOT or not has("runc"), reason="runc as root")
+@pytest.mark.parametrize("wall", [None, *WITHOUT])
+def test_a_wall_that_the_runtime_left_out(wall, tmp_path):
+    """A runc that forgets one, in a mount namespace of its own: what is read back is not what was
+    asked for, and nothing runs. The control forgets none."""
+    real = tmp_path / "runc"
+    shutil.copy(shutil.which("runc", path=PATH), real)
+    fake = tmp_path / "fake"
+    fake.write_text("#!/usr/bin/python3\nimport json, os, sys\n"
+                    "p = sys.argv[sys.argv.index('--bundle') + 1] + '/config.json'\n"
+                    "c = json.load(open(p))\n"
+                    f"{WITHOUT.get(wall, 'pass')}\n"
+                    "json.dump(c, open(p, 'w'))\n"
+                    f"os.execv('{real}', sys.argv)\n")
+    fake.chmod(0o755)
+    script = f"mount --bind {fake} {shutil.which('runc', path=PATH)} && exec \"$@\""
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", COTO, "run", *RUNC, "--", "echo", "ran"],
+                          capture_output=True, env=environment(), timeout=60)
+    for left in glob.glob("/sys/fs/cgroup/*/coto-somewhere-else"):
+        os.rmdir(left)
+    if wall:
+        assert done.returncode == 72 and wall in done.stderr.decode() and done.stdout == b"", done
+    else:
+        assert done.returncode == 0 and done.stdout == b"ran\n", done
+
+
+# ---- files ----
+
+@pytest.mark.parametrize("flags", levels())
+def test_a_root_file_system_stays_as_it_is(flags, tmp_path):
+    """Nothing is made in it, not even a place to mount on."""
+    root = make_rootfs(tmp_path / "root")
+    (root / "srv").symlink_to(tmp_path)
+    os.mkfifo(root / "fifo")
+    os.chmod(tmp_path, 0o755)
+    before = sorted((str(path), os.lstat(path).st_mode, os.lstat(path).st_mtime_ns) for path in tmp_path.rglob("*"))
+    text = sh("cat /etc/marker; echo x > /tmp/x; cat /tmp/x; cat /proc/self/comm", *flags, "--rootfs", root)
+    assert text.split("\n")[:2] == ["a root of its own", "x"]
+    after = sorted((str(path), os.lstat(path).st_mode, os.lstat(path).st_mtime_ns) for path in tmp_path.rglob("*"))
+    assert before == after
+
+
+@pytest.mark.parametrize("flags", levels())
+def test_mounts(flags, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/file").write_text("shown")
+    assert sh("cat /data/file; touch /data/x 2>/dev/null || echo read-only", *flags,
+              "--mount", f"{tmp_path / 'in'}:/data") == "shownread-only\n"
+    refused(run(*flags, "--rootfs", make_rootfs(tmp_path / "root"), "--mount", f"{tmp_path / 'in'}:/etc/x/y", "--", "sh"),
+            65, "/etc/x/y")
+
+
+# ---- what is left ----
+
+@pytest.mark.parametrize("flags", levels())
+def test_kill_9_at_any_moment(flags, leftovers):
+    """The directory, the cgroups of every controller and all processes go, whenever it comes."""
+    moments = random.Random(5)
+    for _ in range(4):
+        process = subprocess.Popen([COTO, "run", *flags, "--", "sleep", "67.3"], env=environment(),
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        time.sleep(moments.uniform(0.005, 0.5))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert not leftovers(10)
+
+
+@pytest.mark.skipif(not has("runsc"), reason="runsc")
+def test_what_both_left_is_swept_later(tmp_path):
+    """Guard and coto were killed together: the next run removes it once it is ten seconds old, and
+    nothing that only looks like it."""
+    base = pathlib.Path(BASE)
+    stale = base / f"coto-oci-{2 ** 22 - 3}-deadbeef"
+    young = base / f"coto-oci-{2 ** 22 - 3}-c0ffee00"
+    others = [base / f"coto-oci-{2 ** 22 - 3}x-deadbeef", base / f"coto-oci-{os.getpid()}-deadbeef"]
+    try:
+        for path in (stale, *others, young):
+            (path / "rootfs/usr").mkdir(parents=True)
+        for path in (stale, *others):
+            os.utime(path, (1, 1))
+        assert run(*RUNSC, "--", "true").status == 0
+        assert not stale.exists() and all(path.exists() for path in (*others, young))
+    finally:
+        for path in (stale, *others, young):
+            shutil.rmtree(path, ignore_errors=True)
