@@ -270,8 +270,13 @@ static uint64_t ignored_signals(void)
         void (*restorer)(void);
         uint64_t mask;
     } action;
-    uint64_t ignored = 0;
+    static uint64_t ignored;
+    static bool known; /* a launcher does not change them */
 
+    if (native_serves && known)
+        return ignored;
+    known = true;
+    ignored = 0;
     for (int i = 1; i <= 64; i++)
         if (syscall(SYS_rt_sigaction, i, NULL, &action, 8) || action.handler == SIG_IGN)
             ignored |= (uint64_t)1 << (i - 1);
