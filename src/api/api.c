@@ -179,6 +179,7 @@ int coto_api_new(const struct coto_api_config *config, struct coto_loop *loop, i
     api->loop = loop;
     api->control_fd = control_fd;
     pthread_mutex_init(&api->control_lock, NULL);
+    pthread_mutex_init(&api->ahead_lock, NULL);
     pthread_cond_init(&api->control_changed, NULL);
     json_object_seed(0);
     mallopt(M_ARENA_MAX, 2); /* workers hold little at a time: no heap for each of them */
@@ -199,6 +200,7 @@ void coto_api_free(struct coto_api *api)
     if (!api)
         return;
     api_workers_stop(api);
+    api_ahead_free(api);
     coto_own_close(&api->control_fd);
     for (int i = 0; i < API_BUCKETS; i++)
         while (api->buckets[i])

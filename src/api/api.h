@@ -52,6 +52,8 @@ struct coto_api_config {
     unsigned workers;             /* executions at once */
     unsigned queue;               /* jobs that wait for a worker */
     unsigned pool_min, pool_max;  /* sandboxes kept ready, per kind */
+    unsigned node_ahead;          /* node processes */
+    bool is_cold;                 /* no interpreter waits for a program */
     int64_t lifetime_ms, idle_ms; /* of a sandbox */
     unsigned sandboxes_per_tenant;
     unsigned tenant_requests;           /* of a tenant, being worked on */
@@ -198,6 +200,11 @@ struct coto_api {
     struct api_revoked *revoked[API_BUCKETS];
     unsigned revoked_count;
     bool draining;
+    struct api_ahead *ahead; /* with the next two, under its lock */
+    unsigned ahead_count;
+    pthread_mutex_t ahead_lock;
+    unsigned ahead_starting;
+    _Atomic int64_t ahead_used_us; /* when a program was last there for one; 0: never */
 };
 
 int coto_api_new(const struct coto_api_config *config, struct coto_loop *loop, int control_fd,
@@ -296,6 +303,11 @@ int api_tenant_take_sandbox(struct api_call *call, struct api_sandbox *sandbox);
 void api_tenant_adopt_sandbox(struct coto_api *api, struct api_sandbox *sandbox);
 void api_tenant_drop_sandbox(struct api_sandbox *sandbox);
 void api_tenants_expire(struct coto_api *api, int64_t now_us);
+
+/* ahead.c */
+bool api_ahead_take(struct api_job *job, int channel_fd); /* on a worker: the job has its box */
+void api_ahead_refill(struct coto_api *api);              /* on the loop, now and then */
+void api_ahead_free(struct coto_api *api);
 
 /* callback.c */
 int api_callback_check(struct api_job *job);

@@ -183,6 +183,7 @@ static _Noreturn void run_apart(struct api_job *job, int channel, int lock)
     prctl(PR_SET_NAME, "coto-async");
     keep_only(fds, 4);
     job->api->records = NULL;
+    job->api->config.node_ahead = 0; /* their streams are the front's */
     if (write(lock, "1", 1) != 1)
         _exit(1);
     if (coto_launch_stay(channel, job->sandbox ? job->sandbox->box : NULL, &job->err) == 0)

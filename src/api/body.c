@@ -181,7 +181,7 @@ int api_body_policy(struct api_job *job, const struct coto_policy *from)
     }
     if (coto_ceiling_apply(job->api->config.ceiling, &job->policy, &job->err))
         return -1;
-    job->cold = json_is_true(json_object_get(job->body, "cold"));
+    job->cold = job->api->config.is_cold || json_is_true(json_object_get(job->body, "cold"));
     if (language && !coto_language_find(language)) {
         fail(job, "language", "no such language");
         return coto_err_remedy(&job->err, "GET /api/v1/capabilities lists what there is");

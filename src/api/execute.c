@@ -54,6 +54,7 @@ static void count(struct api_job *job)
 {
     struct api_counters *c = &job->api->counters;
 
+    api_ahead_refill(job->api);
     c->executions++;
     if (!job->has_result) {
         c->errors++;
@@ -125,9 +126,11 @@ static void run_once(struct api_job *job, int channel_fd)
         return;
     api_plan_parked(&job->plan);
     job->plan.parked = job->plan.parked && !job->cold;
-    if (coto_launch_create(channel_fd, &job->plan, job->api->workers.queued, &job->box, &job->err))
+    bool ahead = api_ahead_take(job, channel_fd);
+    if (!ahead &&
+        coto_launch_create(channel_fd, &job->plan, job->api->workers.queued, &job->box, &job->err))
         return;
-    struct coto_run_in in = {.sandbox = job->box, .first_proc = 1};
+    struct coto_run_in in = {.sandbox = job->box, .first_proc = 1, .ahead = ahead};
     job->destroy_box = true;
     api_run_plan(job, &in);
     if (!job->has_result)

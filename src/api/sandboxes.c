@@ -341,6 +341,7 @@ void coto_api_tick(void *arg)
             }
         }
     }
+    api_ahead_refill(api);
     api_forget_revoked(api, (int64_t)time(NULL));
     api_tenants_expire(api, now);
     coto_loop_timer(api->loop, TICK_MS, coto_api_tick, api);

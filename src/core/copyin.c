@@ -24,7 +24,7 @@ static void add_path(struct coto_session *s, const char *target)
     coto_frame_add_text(&s->out, COTO_TAG_PATH, target);
 }
 
-static int put_bytes(struct coto_session *s, const struct coto_plan_file *file)
+int coto_put_bytes(struct coto_session *s, const struct coto_plan_file *file)
 {
     size_t done = 0;
 
@@ -162,7 +162,7 @@ int coto_copyin(struct coto_session *s)
             return -1;
     }
     for (size_t i = 0; i < plan->file_count; i++)
-        if (put_bytes(s, &plan->files[i]))
+        if (coto_put_bytes(s, &plan->files[i]))
             return -1;
     return 0;
 }

@@ -134,8 +134,13 @@ int coto_exec_send(struct coto_session *s, int stage)
 
     s->stage = stage;
     size_t at = coto_frame_begin(out, COTO_FRAME_EXEC, coto_session_proc(s));
-    for (size_t i = 0; i < plan->stages[stage].argv.count; i++)
+    for (size_t i = 0; i < plan->stages[stage].argv.count; i++) {
         coto_frame_add_text(out, COTO_TAG_ARGV, plan->stages[stage].argv.items[i]);
+        if (i == 0 && s->ahead) {
+            coto_frame_add_text(out, COTO_TAG_ARGV, "-r");
+            coto_frame_add_text(out, COTO_TAG_ARGV, COTO_AHEAD_FILE);
+        }
+    }
     for (size_t i = 0; i < plan->env.count; i++)
         coto_frame_add_text(out, COTO_TAG_ENV, plan->env.items[i]);
     for (char **item = environ; *item && !coto_up("env"); item++)
@@ -149,7 +154,7 @@ int coto_exec_send(struct coto_session *s, int stage)
     coto_frame_add_num(out, COTO_TAG_PARKED, plan->parked);
     coto_frame_add_num(out, COTO_TAG_CONTEXT, plan->context);
     coto_frame_add_num(out, COTO_TAG_NOEXEC, plan->noexec);
-    if (plan->timeout_ms != COTO_UNIT_NONE && coto_up("timeout"))
+    if (plan->timeout_ms != COTO_UNIT_NONE && coto_up("timeout") && !s->ahead)
         coto_frame_add_num(out, COTO_TAG_TIMEOUT_MS, (uint64_t)plan->timeout_ms + 100);
     add_rlimits(s);
     add_paths(s);

@@ -462,8 +462,10 @@ static void begin(struct coto_session *s)
         coto_own_close(&s->sandbox->stdio_fd[0]);
     coto_walls_of_supervisor(s);
     start_clock(s); /* a set-up that hangs must end too */
-    if (coto_copyin(s) || coto_exec_send(s, 0))
+    if (coto_copyin(s) || (!s->ahead && coto_exec_send(s, 0)))
         return;
+    if (s->ahead)
+        coto_ahead_release(s);
     coto_stdin_begin(s);
     start_clock(s);
     coto_session_flush(s);
@@ -564,6 +566,7 @@ int coto_core_run_in(struct coto_run_in *in, const struct coto_plan *plan, const
                              .sandbox = in->sandbox,
                              .first_proc = in->first_proc,
                              .keep = in->keep,
+                             .ahead = in->ahead,
                              .ready = true,
                              .file_fd = -1};
 
@@ -576,4 +579,45 @@ int coto_core_run_in(struct coto_run_in *in, const struct coto_plan *plan, const
     in->sandbox->driver->usage(in->sandbox, &ret_result->facts.usage);
     in->lost = s.lost || (s.failed && !s.refused);
     return conclude(&s, err);
+}
+
+int coto_core_start_ahead(struct coto_sandbox *sandbox, const struct coto_plan *plan,
+                          struct coto_err *err)
+{
+    const struct coto_io io = {.in_fd = -1, .out_fd = -1, .err_fd = -1, .artifacts_fd = -1, .cancel_fd = -1};
+    struct coto_result result;
+    struct coto_session s = {.plan = plan,
+                             .io = &io,
+                             .result = &result,
+                             .sandbox = sandbox,
+                             .first_proc = 1,
+                             .keep = true,
+                             .ahead = true,
+                             .frames = true,
+                             .ready = true,
+                             .in_fd = -1,
+                             .file_fd = -1};
+
+    name_result(&s);
+    coto_pump_init(&s.pumps[0], &s, 1);
+    coto_pump_init(&s.pumps[1], &s, 2);
+    start_clock(&s);
+    if (coto_ahead_put_script(&s) == 0 && coto_exec_send(&s, 0) == 0)
+        coto_session_flush(&s);
+    while (!s.started && !s.exited && !is_done(&s)) {
+        struct pollfd pfd = {sandbox->stream_fd, (short)(POLLIN | (s.out.len ? POLLOUT : 0)), 0};
+        int timeout = tick(&s);
+        if (!is_done(&s) && poll(&pfd, 1, timeout) > 0 && pfd.revents & (POLLIN | POLLHUP | POLLERR))
+            read_stream(&s);
+        coto_session_flush(&s);
+    }
+    if (!s.failed && (!s.started || s.reader.pos != s.reader.buf.len || s.out.len)) {
+        coto_err_set(&s.err, COTO_ERR_INTERNAL, 0, "the interpreter does not wait");
+        coto_session_fail(&s, &s.err);
+    }
+    conclude(&s, err);
+    if (s.failed)
+        return -1;
+    coto_result_fini(&result);
+    return 0;
 }

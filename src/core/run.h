@@ -33,6 +33,7 @@ struct coto_run_in {
     unsigned first_proc;          /* from 1; a number not used in this sandbox before */
     bool keep;                    /* leave it as it is at the end, unless it was lost */
     bool lost;                    /* out: its init is gone, or had to be killed */
+    bool ahead;                   /* the program runs since coto_core_start_ahead */
 };
 
 /* 0: *ret_result is complete (release with coto_result_fini), whatever the
@@ -43,3 +44,10 @@ int coto_core_run(const struct coto_plan *plan, const struct coto_io *io,
  * each. Usage in the result is what the driver says of the whole sandbox so far. */
 int coto_core_run_in(struct coto_run_in *in, const struct coto_plan *plan, const struct coto_io *io,
                      struct coto_result *ret_result, struct coto_err *err);
+/* Starts the plan's interpreter in a sandbox before there is code for it: behind all its walls, and
+ * with a wait built in that ends when coto_core_run_in, with `ahead`, hands it its arguments through
+ * stdin. The plan of that run must be the same but for code, arguments and time. Only where
+ * coto_core_can_start_ahead. */
+bool coto_core_can_start_ahead(const struct coto_plan *plan);
+int coto_core_start_ahead(struct coto_sandbox *sandbox, const struct coto_plan *plan,
+                          struct coto_err *err);

@@ -35,6 +35,7 @@ struct coto_session {
     int stage;
     unsigned first_proc; /* init's number of the first stage's process */
     bool keep;           /* the sandbox is used again */
+    bool ahead;          /* the program is started before there is code for it, or was */
     char *chunk;         /* COTO_CHUNK bytes, once asked for */
     bool frames; /* the program's stdio travels as frames */
     bool ready, started, exited, collecting, collected, killing, cancelled, finished;
@@ -80,10 +81,17 @@ void coto_stdin_begin(struct coto_session *s); /* a stage was started */
 bool coto_stdin_is_wanted(const struct coto_session *s);
 void coto_stdin_run(struct coto_session *s);
 
+/* ahead.c */
+extern const char coto_ahead_script[];
+#define COTO_AHEAD_FILE "/tmp/.coto-ahead.js"
+int coto_ahead_put_script(struct coto_session *s);
+void coto_ahead_release(struct coto_session *s);
+
 /* exec.c */
 int coto_exec_send(struct coto_session *s, int stage);
 /* copyin.c */
 int coto_copyin(struct coto_session *s);
+int coto_put_bytes(struct coto_session *s, const struct coto_plan_file *file);
 /* artifacts.c */
 void coto_artifact_begin(struct coto_session *s, const struct coto_frame *frame);
 void coto_artifact_data(struct coto_session *s, const struct coto_frame *frame);

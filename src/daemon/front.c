@@ -58,6 +58,7 @@ static int make_pool_plan(const struct front *f, struct coto_policy *policy,
         coto_plan_make(policy, &nothing, ret_plan, err))
         return -1;
     api_plan_parked(ret_plan);
+    ret_plan->parked = ret_plan->parked && !f->settings->num[COTO_SET_COLD];
     return 0;
 }
 
@@ -239,6 +240,8 @@ static int make_api(struct front *f, struct coto_err *err)
         .queue = (unsigned)num[COTO_SET_QUEUE],
         .pool_min = (unsigned)num[COTO_SET_POOL_MIN],
         .pool_max = (unsigned)num[COTO_SET_POOL_MAX],
+        .node_ahead = (unsigned)num[COTO_SET_NODE_AHEAD],
+        .is_cold = num[COTO_SET_COLD],
         .lifetime_ms = num[COTO_SET_LIFETIME],
         .idle_ms = num[COTO_SET_IDLE],
         .sandboxes_per_tenant = (unsigned)num[COTO_SET_TENANT_SANDBOXES],

@@ -60,6 +60,7 @@ struct init {
     unsigned root;    /* enum coto_setup_root */
     bool is_built;    /* it made the sandbox around itself (--setup) */
     bool send_failed; /* see init_send */
+    bool is_used;     /* a program was started */
     bool bye;
     struct init_floor floor;
     uint64_t ignored; /* signals that it may have inherited as ignored */

@@ -213,6 +213,8 @@ static void reap(struct init *init)
     while (read(init->signal_fd, drop, sizeof drop) > 0)
         ;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid == init->parked_pid && !init->is_used)
+            init->bye = true; /* a sandbox in a pool without what it was kept for */
         init_parked_gone(init, pid);
         for (int i = 0; i < COTO_INIT_PROCS; i++) {
             struct init_proc *proc = &init->procs[i];

@@ -139,11 +139,11 @@ pid_t init_parked_start(struct init *init, const struct coto_frame *frame, const
 
     for (int i = 0; i < 3; i++)
         stdio[i] = theirs[i] >= 0 ? theirs[i] : i;
-    if (send_program(init->parked_fd, frame, stdio)) {
-        init_parked_gone(init, pid); /* it has died meanwhile: the program is started anew */
-        return 0;
-    }
-    int failed = take_answer(init, err);
+    int failed = send_program(init->parked_fd, frame, stdio) ? 1 : take_answer(init, err);
+    /* It has died meanwhile: the program is started anew. Where state is expected of it the
+     * sandbox is lost instead: nothing may look as if it was kept. */
+    if (failed > 0 && context)
+        _exit(1);
     if (failed || !context)
         init_parked_gone(init, pid);
     else

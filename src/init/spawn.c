@@ -174,6 +174,7 @@ int init_spawn(struct init *init, const struct coto_frame *frame, struct coto_er
         proc->kill_on_exit = spec.kill_on_exit;
         proc->bye_on_exit = spec.bye_on_exit;
         proc->id = frame->proc;
+        init->is_used = true;
         failed = start(init, frame, &spec, proc, err);
         if (failed) {
             for (int i = 0; i < 3; i++)

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 
 #define STARTING_MAX 4            /* per shelf: more at once only slows each of them */
@@ -64,6 +65,13 @@ struct shelf *launcher_add_shelf(struct launcher *l, const struct coto_frame *pl
     }
     l->shelf_count++;
     return shelf;
+}
+
+static bool is_dead(const struct box *box)
+{
+    struct pollfd pfd = {box->sandbox->alive_fd, POLLIN, 0};
+
+    return poll(&pfd, 1, 0) != 0;
 }
 
 static struct box *take_ready(struct launcher *l, struct shelf *shelf)
@@ -154,6 +162,8 @@ void launcher_create(struct launcher *l, struct channel *channel, const struct c
     launcher_take_hold(channel, frame);
     if (shelf) {
         struct box *box = take_ready(l, shelf);
+        for (; box && is_dead(box); box = take_ready(l, shelf))
+            launcher_end_box(l, box, NULL); /* somebody has killed it */
         shelf->taken++;
         raise_target(shelf, (unsigned)coto_field_num(frame, COTO_TAG_L_WAITING));
         if (box) {

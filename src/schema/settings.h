@@ -74,6 +74,10 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
       "sandboxes kept ready, at least") \
     X(POOL_MAX, "pool-max", INT, "100", 0, 1000, "N", LIVE, \
       "and at most, as many as are asked for") \
+    X(COLD, "cold", ENUM, "no", 0, 0, "no|yes", START, \
+      "yes: every program gets a fresh interpreter, none waits for it (docs/decisions/0009)") \
+    X(NODE_AHEAD, "node-ahead", INT, "2", 0, 50, "N", START, \
+      "node processes started ahead, from the first node program on until five minutes after the last; 0: none") \
     X(MAX_SANDBOXES, "max-sandboxes", INT, "4095", 1, 4095, "N", START, \
       "sandboxes alive at once, ready ones included") \
     X(TENANT_SANDBOXES, "tenant-sandboxes", INT, "1000", 1, 4095, "N", LIVE, \
