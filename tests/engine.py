@@ -2,6 +2,7 @@
 second runtime, and one image made by debootstrap. Started when it is first asked for, stopped at
 the end of the session; if the session is killed the kernel tells it to stop."""
 import atexit
+import contextlib
 import ctypes
 import hashlib
 import http.client
@@ -71,6 +72,7 @@ class Engine:
         self.room = pathlib.Path(tempfile.mkdtemp(prefix="coto-test-docker-"))
         self.socket = str(self.room / "docker.sock")
         self.env = {"DOCKER_HOST": f"unix://{self.socket}"}
+        self.more = []  # arguments
         self.process = None
 
     def start(self):
@@ -80,7 +82,7 @@ class Engine:
             ["dockerd", "--config-file", self.room / "daemon.json", "-H", f"unix://{self.socket}",
              "--data-root", self.room / "data", "--exec-root", self.room / "exec", "--pidfile", self.room / "pid",
              "--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver", self.storage(),
-             "--exec-opt", "native.cgroupdriver=cgroupfs"],
+             "--exec-opt", "native.cgroupdriver=cgroupfs", *self.more],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={"PATH": PATH}, start_new_session=True,
             preexec_fn=die_with_parent)
         self.wait()
@@ -134,9 +136,22 @@ class Engine:
         if self.process and self.process.poll() is None:
             self.process.send_signal(signo)
             self.process.wait(60)
+        self.stop_containerd()
+
+    def stop_containerd(self):
+        """That of an engine that was killed."""
+        file = self.room / "exec/containerd/containerd.pid"
+        with contextlib.suppress(OSError, ValueError):
+            pid = int(file.read_text())
+            if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "containerd":
+                os.kill(pid, signal.SIGKILL)
+            file.unlink()
 
     def close(self):
         self.stop()
+        places = [line.split()[4] for line in open("/proc/self/mountinfo")]
+        for place in reversed([place for place in places if place.startswith(str(self.room))]):
+            subprocess.run(["umount", "--lazy", place], check=False)
         shutil.rmtree(self.room, ignore_errors=True)
 
 
@@ -156,3 +171,11 @@ def engine():
         made.bring_image(EMPTY, empty)
         running = made
     return running
+
+
+def close():
+    """Before the session's end: what comes after needs none."""
+    global running
+    if running:
+        running.close()
+    running = None

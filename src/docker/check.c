@@ -117,8 +117,10 @@ static int check_masks(const json_t *shown, struct coto_err *err)
     const json_t *host = json_object_get(shown, "HostConfig");
 
     for (size_t i = 0; i < 2; i++)
-        if (json_array_size(json_object_get(host, lists[i])) == 0)
-            return coto_err_set(err, COTO_ERR_WALL, 0, "docker: HostConfig.%s is empty", lists[i]);
+        if (json_array_size(json_object_get(host, lists[i])) == 0) {
+            coto_err_set(err, COTO_ERR_WALL, 0, "docker: HostConfig.%s is empty", lists[i]);
+            return coto_err_remedy(err, "nothing was run; the engine must hide what /proc tells of the host");
+        }
     return 0;
 }
 

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,8 @@
 #ifndef SYS_pidfd_send_signal
 #define SYS_pidfd_send_signal 424
 #endif
+
+#define READY_MS 60000
 
 extern const struct coto_driver coto_driver_docker;
 
@@ -80,6 +83,16 @@ static void look_from_host(struct docker *d, pid_t pid)
                          strcmp(line, COTO_DOCKER_INIT) == 0;
 }
 
+/* The engine answers before the runtime's own process has become coto-init; its first word
+ * tells. Nothing is read here, and whoever reads it then finds an end that came instead. */
+static void await_init(const struct docker *d)
+{
+    struct pollfd pfd = {.fd = d->base.stream_fd, .events = POLLIN};
+
+    while (poll(&pfd, 1, READY_MS) < 0 && errno == EINTR)
+        ;
+}
+
 static int take_runs(struct docker *d, struct coto_err *err)
 {
     struct coto_frame frame;
@@ -92,6 +105,7 @@ static int take_runs(struct docker *d, struct coto_err *err)
     coto_auto_free char *runtime = coto_field_text(&frame, (enum coto_tag)COTO_DOCKER_RUNTIMES);
     snprintf(d->container, sizeof d->container, "%s", id);
     snprintf(d->base.runtime, sizeof d->base.runtime, "docker, runtime %s", runtime ? runtime : "?");
+    await_init(d);
     if (coto_field_num(&frame, (enum coto_tag)COTO_DOCKER_LOCAL))
         look_from_host(d, (pid_t)coto_field_num(&frame, (enum coto_tag)COTO_DOCKER_PID));
     return 0;

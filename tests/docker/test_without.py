@@ -1,0 +1,161 @@
+"""No engine, or one that lies: what needs no privilege. A stand-in answers as an engine does,
+and keeps a list of what it was asked."""
+import http.server
+import json
+import os
+import socketserver
+import threading
+
+import pytest
+
+from cli.helpers import ROOT, refused, run
+
+RUN = ("--isolation", "docker", "--", "echo", "ran")
+
+
+def test_no_engine(tmp_path):
+    refused(run(*RUN, env={"DOCKER_HOST": f"unix://{tmp_path}/none"}), 69, "no engine at unix://", "start it")
+
+
+@pytest.mark.parametrize("host", ["ssh://a", "unix://relative", "tcp://nohost", "tcp://:1", "unix://" + "/x" * 60])
+def test_bad_host(host):
+    refused(run(*RUN, env={"DOCKER_HOST": host}), 64, "DOCKER_HOST", "unix:///var/run/docker.sock")
+
+
+class StandIn(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+    changes = staticmethod(lambda shown: None)
+
+    def __init__(self, path):
+        super().__init__(str(path), Handler)
+        self.calls, self.body, self.removed = [], None, False
+        self.env = {"DOCKER_HOST": f"unix://{path}"}
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
+
+    def shown(self):
+        config = {key: value for key, value in self.body.items() if key != "HostConfig"}
+        host = dict(self.body["HostConfig"], MaskedPaths=["/proc/kcore"], ReadonlyPaths=["/proc/sys"])
+        found = {"Config": config, "HostConfig": host, "State": {"Pid": 0},
+                 "Mounts": [{"Destination": "/.coto-init", "RW": False}]}
+        self.changes(found)
+        return found
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self, status, body=None):
+        data = json.dumps(body).encode() if body is not None else b""
+        self.send_response(status)
+        self.send_header("Api-Version", "1.41")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def handle_any(self):
+        server, path = self.server, self.path.removeprefix("/v1.41").partition("?")[0]
+        server.calls.append(f"{self.command} {path}")
+        length = int(self.headers.get("Content-Length") or 0)
+        text = self.rfile.read(length)
+        if path == "/_ping":
+            self.answer(200)
+        elif path == "/containers/create":
+            server.body = json.loads(text)
+            self.answer(201, {"Id": "ab" * 32})
+        elif path == "/containers/json":
+            self.answer(200, [])
+        elif path.endswith("/json"):
+            self.answer(200, server.shown())
+        elif self.command == "DELETE":
+            self.answer(404 if server.removed else 204, {})
+            server.removed = True
+        else:
+            self.answer(500, {"message": "that is enough"})
+    do_GET = do_POST = do_DELETE = handle_any
+
+    def address_string(self):
+        return "unix"
+
+
+@pytest.fixture
+def stand_in(tmp_path):
+    with StandIn(tmp_path / "s") as server:
+        yield server
+        server.shutdown()
+
+
+def put(*path):
+    """A change of what inspect shows: the last word is the value."""
+    *way, key, value = path
+
+    def change(shown):
+        for word in way:
+            shown = shown[word]
+        shown[key] = value
+    return change
+
+
+LIES = {
+    "HostConfig.Privileged": put("HostConfig", "Privileged", True),
+    "HostConfig.NetworkMode": put("HostConfig", "NetworkMode", "bridge"),
+    "HostConfig.Memory": put("HostConfig", "Memory", 0),
+    "HostConfig.PidsLimit": put("HostConfig", "PidsLimit", None),
+    "HostConfig.ReadonlyRootfs": put("HostConfig", "ReadonlyRootfs", False),
+    "HostConfig.CapAdd": put("HostConfig", "CapAdd", ["SYS_ADMIN"]),
+    "HostConfig.CapDrop": put("HostConfig", "CapDrop", []),
+    "HostConfig.SecurityOpt": put("HostConfig", "SecurityOpt", ["no-new-privileges", "seccomp=unconfined"]),
+    "HostConfig.Binds": put("HostConfig", "Binds", ["/:/host"]),
+    "HostConfig.Tmpfs": lambda shown: shown["HostConfig"]["Tmpfs"].update({"/etc": "rw"}),
+    "HostConfig.PidMode": put("HostConfig", "PidMode", "host"),
+    "HostConfig.AutoRemove": put("HostConfig", "AutoRemove", False),
+    "HostConfig.MaskedPaths": put("HostConfig", "MaskedPaths", []),
+    "Config.User": put("Config", "User", "0:0"),
+    "Config.Healthcheck": put("Config", "Healthcheck", {"Test": ["CMD", "x"]}),
+    "a volume at": lambda shown: shown["Mounts"].append({"Destination": "/data", "RW": True}),
+}
+
+
+@pytest.mark.parametrize("flag", LIES)
+def test_another_container_than_was_asked_for_is_not_started(stand_in, flag):
+    stand_in.changes = LIES[flag]
+    refused(run(*RUN, env=stand_in.env), 72, flag)
+    assert stand_in.removed and not any("start" in call for call in stand_in.calls), stand_in.calls
+
+
+def test_control(stand_in):
+    """The same without a lie goes on to the next step, which this stand-in cannot."""
+    refused_at = run(*RUN, env=stand_in.env)
+    assert refused_at.status == 70 and b"attach" in refused_at.err, refused_at
+    assert stand_in.removed and any(call.endswith("/attach") for call in stand_in.calls)
+
+
+def test_labels_and_names_are_in_the_call(stand_in):
+    run(*RUN, env=stand_in.env)
+    labels, host = stand_in.body["Labels"], stand_in.body["HostConfig"]
+    assert len(labels["coto.execution"]) == 36 and labels["coto.owner"].count(" ") == 2
+    assert host["NetworkMode"] == "none" and host["LogConfig"] == {"Type": "none"}
+
+
+def test_garbage_instead_of_an_engine(tmp_path):
+    class Garbage(socketserver.BaseRequestHandler):
+        def handle(self):
+            self.request.recv(4096)
+            self.request.sendall(os.urandom(3000) + b"\r\n\r\n")
+    with socketserver.UnixStreamServer(str(tmp_path / "s"), Garbage) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        done = run(*RUN, env={"DOCKER_HOST": f"unix://{tmp_path}/s"})
+        server.shutdown()
+    assert done.status == 70 and b"not an HTTP answer" in done.err, done
+
+
+def test_no_permission(tmp_path, stand_in):
+    """Root may talk to every socket: there it gets as far as the stand-in goes."""
+    os.chmod(tmp_path / "s", 0)
+    done = run(*RUN, env=stand_in.env)
+    if ROOT:
+        assert done.status == 70 and b"attach" in done.err, done
+    else:
+        refused(done, 69, "may not talk to the engine", "group")
