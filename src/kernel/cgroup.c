@@ -567,6 +567,21 @@ static int acct_fd(const struct coto_cgroup *group)
                                                : group->dir_fd[COTO_CG_CPU];
 }
 
+/* The two parts count ticks (since Linux 5.7): who sleeps across each tick uses none, and where
+ * the host is busy a tick counts time that was stolen. Only the sum is exact; they divide it. */
+static void add_v1_cpu(int fd, struct coto_cgroup_stat *stat)
+{
+    int64_t total = read_num(fd, "cpuacct.usage");
+    int64_t user = read_num(fd, "cpuacct.usage_user");
+    int64_t system = read_num(fd, "cpuacct.usage_sys");
+
+    if (total < 0 || user < 0 || system < 0)
+        return;
+    double share = user + system > 0 ? (double)system / (double)(user + system) : 0;
+    stat->cpu_system_us = (int64_t)((double)total * share) / 1000;
+    stat->cpu_user_us = total / 1000 - stat->cpu_system_us;
+}
+
 void coto_cgroup_stat(const struct coto_cgroup *group, struct coto_cgroup_stat *ret_stat)
 {
     int mem = group->dir_fd[COTO_CG_MEMORY];
@@ -584,10 +599,7 @@ void coto_cgroup_stat(const struct coto_cgroup *group, struct coto_cgroup_stat *
     }
     ret_stat->memory_peak_bytes = read_num(mem, "memory.max_usage_in_bytes");
     ret_stat->oom_kills = read_key(mem, "memory.oom_control", "oom_kill");
-    int64_t user = read_num(acct_fd(group), "cpuacct.usage_user");
-    int64_t system = read_num(acct_fd(group), "cpuacct.usage_sys");
-    ret_stat->cpu_user_us = user < 0 ? -1 : user / 1000;
-    ret_stat->cpu_system_us = system < 0 ? -1 : system / 1000;
+    add_v1_cpu(acct_fd(group), ret_stat);
 }
 
 void coto_cgroup_unthrottle(const struct coto_cgroup *group)
