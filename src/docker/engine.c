@@ -252,28 +252,18 @@ static int send_request(struct engine_conn *conn, const struct engine *engine, c
     return send_all(conn, text.data, text.len) ? broken(errno, err) : 0;
 }
 
-static int call(const struct engine *engine, const char *const words[3], struct head *ret_head,
-                struct engine_reply *ret_reply, struct coto_err *err)
+int engine_receive(struct engine_conn *conn, struct engine_reply *ret_reply, struct coto_err *err)
 {
-    struct engine_conn conn;
     coto_auto_buf rest = {0};
     struct engine_reply reply = {0};
     struct head head = {0};
 
-    if (engine_connect(engine, &conn, err))
-        return -1;
-    int failed = send_request(&conn, engine, words[0], words[1], words[2],
-                              "Connection: close\r\n", err) ||
-                 read_head(&conn, &rest, &head, err) ||
-                 read_body(&conn, &head, &rest, &reply.body, err);
-    engine_close(&conn);
-    if (failed) {
+    if (read_head(conn, &rest, &head, err) || read_body(conn, &head, &rest, &reply.body, err)) {
         engine_reply_fini(&reply);
         return -1;
     }
     reply.status = head.status;
-    if (ret_head)
-        *ret_head = head;
+    reply.api_minor = head.api_minor;
     *ret_reply = reply;
     return 0;
 }
@@ -281,9 +271,14 @@ static int call(const struct engine *engine, const char *const words[3], struct 
 int engine_call(const struct engine *engine, const char *method, const char *path,
                 const char *body, struct engine_reply *ret_reply, struct coto_err *err)
 {
-    const char *const words[3] = {method, path, body};
+    struct engine_conn conn;
 
-    return call(engine, words, NULL, ret_reply, err);
+    if (engine_connect(engine, &conn, err))
+        return -1;
+    int failed = send_request(&conn, engine, method, path, body, "Connection: close\r\n", err) ||
+                 engine_receive(&conn, ret_reply, err);
+    engine_close(&conn);
+    return failed ? -1 : 0;
 }
 
 void engine_reply_fini(struct engine_reply *reply)
@@ -305,26 +300,24 @@ void engine_message(const struct engine_reply *reply, char *ret_text, size_t siz
 
 int engine_ping(struct engine *engine, struct coto_err *err)
 {
-    const char *const words[3] = {"GET", "/_ping", NULL};
     struct engine_reply reply;
-    struct head head;
 
     engine->api[0] = '\0';
-    if (call(engine, words, &head, &reply, err))
+    if (engine_call(engine, "GET", "/_ping", NULL, &reply, err))
         return -1;
     engine_reply_fini(&reply);
-    if (head.status != 200) {
+    if (reply.status != 200) {
         coto_err_set(err, COTO_ERR_UNAVAILABLE, 0, "docker: the engine answers its ping with status %d",
-                     head.status);
+                     reply.status);
         return coto_err_remedy(err, "look at its log: journalctl -u docker");
     }
-    if (head.api_minor < API_OLDEST) {
+    if (reply.api_minor < API_OLDEST) {
         coto_err_set(err, COTO_ERR_UNAVAILABLE, 0, "docker: the engine speaks API 1.%u, coto needs 1.%d",
-                     head.api_minor, API_OLDEST);
+                     reply.api_minor, API_OLDEST);
         return coto_err_remedy(err, "install Docker 20.10 or newer");
     }
     snprintf(engine->api, sizeof engine->api, "/v1.%d",
-             head.api_minor >= API_NEWEST ? API_NEWEST : API_OLDEST);
+             reply.api_minor >= API_NEWEST ? API_NEWEST : API_OLDEST);
     return 0;
 }
 

@@ -31,6 +31,7 @@ struct engine_conn {
 
 struct engine_reply {
     int status;
+    unsigned api_minor; /* of "Api-Version: 1.NN"; 0 none */
     struct coto_buf body;
 };
 
@@ -44,6 +45,8 @@ int engine_ping(struct engine *engine, struct coto_err *err);
  * answer from coming is an error. */
 int engine_call(const struct engine *engine, const char *method, const char *path,
                 const char *body, struct engine_reply *ret_reply, struct coto_err *err);
+/* Its second half: a head and a body from a connection. */
+int engine_receive(struct engine_conn *conn, struct engine_reply *ret_reply, struct coto_err *err);
 void engine_reply_fini(struct engine_reply *reply);
 /* The "message" of an answer that is an error. */
 void engine_message(const struct engine_reply *reply, char *ret_text, size_t size);

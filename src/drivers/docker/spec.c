@@ -3,6 +3,7 @@
  * the value that it must have. */
 #include "drivers/docker/docker.h"
 
+#include "base/fd.h"
 #include "base/json.h"
 #include "base/units.h"
 #include "drivers/cgroup_walls.h"
@@ -10,9 +11,12 @@
 #include "wire/docker.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#define PROFILES_MAX ((size_t)4 << 20)
 
 static const struct {
     int bit;
@@ -71,6 +75,24 @@ static void add_mounts(struct coto_json *json, const char *init_path)
     coto_json_end(json, ']');
 }
 
+/* An engine fails to start a container with a profile that is not loaded; without a name it
+ * applies its own. Who may not read the list asks by name only if the policy insists. */
+static bool names_profile(const struct coto_plan *plan)
+{
+    coto_auto_fd fd = open("/sys/kernel/security/apparmor/profiles", O_RDONLY | O_CLOEXEC);
+    coto_auto_buf loaded = {0};
+    coto_auto_buf line = {0};
+
+    if (!plan->apparmor || !(plan->want & COTO_WALL_BIT(APPARMOR)))
+        return false;
+    if (plan->need & COTO_WALL_BIT(APPARMOR))
+        return true;
+    coto_buf_addc(&loaded, '\n');
+    coto_buf_addf(&line, "\n%s (", plan->apparmor);
+    return fd >= 0 && coto_fd_read_all(fd, PROFILES_MAX, &loaded) == 0 && !line.failed &&
+           strstr(coto_buf_str(&loaded), coto_buf_str(&line));
+}
+
 static int add_security(struct coto_json *json, const struct coto_plan *plan, struct coto_err *err)
 {
     coto_auto_buf seccomp = {0};
@@ -83,7 +105,7 @@ static int add_security(struct coto_json *json, const struct coto_plan *plan, st
     coto_json_begin(json, "SecurityOpt", '[');
     coto_json_str(json, NULL, "no-new-privileges");
     coto_json_strn(json, NULL, seccomp.data, seccomp.len);
-    if (plan->apparmor && plan->want & COTO_WALL_BIT(APPARMOR))
+    if (names_profile(plan))
         coto_json_str(json, NULL, coto_buf_str(&apparmor));
     coto_json_end(json, ']');
     coto_json_begin(json, "CapDrop", '[');
