@@ -39,7 +39,8 @@ static int add_blob(struct scan *scan, const char *name, const char *link, int64
     return 0;
 }
 
-static int on_file(void *arg, const char *name, bool executable, int64_t bytes, struct coto_err *err)
+static int on_file(void *arg, const char *name, bool executable, int64_t bytes,
+                   struct coto_err *err)
 {
     (void)executable;
     return add_blob(arg, name, NULL, bytes, err);
@@ -166,8 +167,9 @@ bool image_blobs_has(const struct image_blobs *blobs, const char *name)
 {
     struct stat st;
 
-    return blobs->is_dir ? fstatat(blobs->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode)
-                         : find(blobs, name) != NULL;
+    return blobs->is_dir
+               ? fstatat(blobs->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode)
+               : find(blobs, name) != NULL;
 }
 
 static int missing(const char *name, int number, struct coto_err *err)
@@ -239,7 +241,8 @@ json_t *image_blobs_json(const struct image_blobs *blobs, const char *name, cons
     coto_auto_free char *text = malloc(size + 1);
     if (!text || size == 0 || pread(fd, text, size, part.offset) != (ssize_t)size ||
         image_json_parse(text, size, &json)) {
-        coto_err_set(err, COTO_ERR_INPUT, 0, "archive: '%.150s' is no JSON of a sensible size", name);
+        coto_err_set(err, COTO_ERR_INPUT, 0, "archive: '%.150s' is no JSON of a sensible size",
+                     name);
         coto_err_remedy(err, "it is damaged, or no image: save or copy it again");
         return NULL;
     }

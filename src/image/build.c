@@ -23,7 +23,8 @@ static int check_word(const char *what, const char *word, const char *more, stru
         bool is_plain = (*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') || strchr(more, *p);
         if (!is_plain || (p == word && (*p == '-' || *p == '.'))) {
             coto_err_set(err, COTO_ERR_USAGE, 0, "%s: '%.80s' is no such name", what, word);
-            return coto_err_remedy(err, "coto image build --debian bookworm --packages python3,gcc NAME");
+            return coto_err_remedy(
+                err, "coto image build --debian bookworm --packages python3,gcc NAME");
         }
     }
     return 0;
@@ -33,7 +34,8 @@ static int check_recipe(const struct image_recipe *recipe, struct coto_err *err)
 {
     if (geteuid() != 0) {
         coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "build: debootstrap needs root");
-        return coto_err_remedy(err, "sudo coto image build ..., or import an archive that was made elsewhere");
+        return coto_err_remedy(
+            err, "sudo coto image build ..., or import an archive that was made elsewhere");
     }
     if (access(TOOL, X_OK)) {
         coto_err_set(err, COTO_ERR_TOOL, 0, "build: debootstrap is not installed");
@@ -44,19 +46,32 @@ static int check_recipe(const struct image_recipe *recipe, struct coto_err *err)
     for (size_t i = 0; i < recipe->packages->count; i++)
         if (check_word("--packages", recipe->packages->items[i], "-+.", err))
             return -1;
-    if (recipe->mirror && strncmp(recipe->mirror, "http", 4) != 0 && strncmp(recipe->mirror, "file:/", 6) != 0)
-        return coto_err_set(err, COTO_ERR_USAGE, 0, "--mirror '%.200s': not an http:, https: or file: address", recipe->mirror);
+    if (recipe->mirror && strncmp(recipe->mirror, "http", 4) != 0 &&
+        strncmp(recipe->mirror, "file:/", 6) != 0)
+        return coto_err_set(err, COTO_ERR_USAGE, 0,
+                            "--mirror '%.200s': not an http:, https: or file: address",
+                            recipe->mirror);
     return 0;
 }
 
-static _Noreturn void exec_tool(const struct image_recipe *recipe, const char *include, const char *root, int out)
+static _Noreturn void exec_tool(const struct image_recipe *recipe, const char *include,
+                                const char *root, int out)
 {
     const char *proxy = getenv("http_proxy");
     char proxy_text[1024] = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
-    char *envp[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive", "HOME=/root",
-                    proxy_text, NULL};
-    char *argv[] = {"debootstrap", "--variant=minbase", (char *)include, (char *)recipe->suite, (char *)root,
-                    (char *)(recipe->mirror ? recipe->mirror : MIRROR), NULL};
+    char *envp[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+                    "LC_ALL=C",
+                    "DEBIAN_FRONTEND=noninteractive",
+                    "HOME=/root",
+                    proxy_text,
+                    NULL};
+    char *argv[] = {"debootstrap",
+                    "--variant=minbase",
+                    (char *)include,
+                    (char *)recipe->suite,
+                    (char *)root,
+                    (char *)(recipe->mirror ? recipe->mirror : MIRROR),
+                    NULL};
 
     if (proxy)
         snprintf(proxy_text, sizeof proxy_text, "http_proxy=%s", proxy);
@@ -91,7 +106,8 @@ static void follow(int from, struct coto_buf *tail)
         if (n < 0)
             continue;
         coto_buf_add(tail, piece, (size_t)n);
-        for (char *end; !tail->failed && (end = memchr(tail->data + begin, '\n', tail->len - begin));) {
+        for (char *end;
+             !tail->failed && (end = memchr(tail->data + begin, '\n', tail->len - begin));) {
             show_progress(tail->data + begin, (size_t)(end - (tail->data + begin)));
             begin = (size_t)(end - tail->data) + 1;
         }
@@ -112,7 +128,7 @@ static void add_reason(const struct coto_buf *tail, struct coto_buf *out)
     const char *text = coto_buf_str(tail);
     const char *last = strstr(text, "E: ");
 
-    for (const char *p = last; p && (p = strstr(p + 1, "\nE: "));)
+    for (const char *p = text; (p = strstr(p, "\nE: ")); p++)
         last = p + 1;
     if (!last && tail->len > 200)
         last = text + tail->len - 200;
@@ -121,7 +137,8 @@ static void add_reason(const struct coto_buf *tail, struct coto_buf *out)
     coto_buf_add(out, last, strcspn(last, "\n"));
 }
 
-static int run_tool(const struct image_recipe *recipe, const char *include, const char *root, struct coto_err *err)
+static int run_tool(const struct image_recipe *recipe, const char *include, const char *root,
+                    struct coto_err *err)
 {
     coto_auto_buf tail = {0};
     coto_auto_buf reason = {0};
@@ -142,14 +159,16 @@ static int run_tool(const struct image_recipe *recipe, const char *include, cons
         return 0;
     add_reason(&tail, &reason);
     coto_err_set(err, COTO_ERR_INPUT, 0, "build: debootstrap: %.300s", coto_buf_str(&reason));
-    return coto_err_remedy(err, "check the names of suite and packages, and that the mirror answers: --mirror URL");
+    return coto_err_remedy(
+        err, "check the names of suite and packages, and that the mirror answers: --mirror URL");
 }
 
 /* What a mirror left behind is no part of the image: it would differ each day. */
 static int clean(const char *root, struct coto_err *err)
 {
-    static const char *const parts[] = {"var/cache/apt", "var/lib/apt/lists", "var/log", "var/cache/ldconfig",
-                                        "debootstrap", "etc/machine-id", "etc/resolv.conf", "etc/hostname"};
+    static const char *const parts[] = {"var/cache/apt",      "var/lib/apt/lists", "var/log",
+                                        "var/cache/ldconfig", "debootstrap",       "etc/machine-id",
+                                        "etc/resolv.conf",    "etc/hostname"};
     coto_auto_fd fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (fd < 0)
@@ -159,7 +178,8 @@ static int clean(const char *root, struct coto_err *err)
         char *slash = copy ? strrchr(copy, '/') : NULL;
         if (slash)
             *slash = '\0';
-        coto_auto_fd at = copy ? coto_path_open_beneath(fd, slash ? copy : ".", O_RDONLY | O_DIRECTORY, 0) : -1;
+        coto_auto_fd at =
+            copy ? coto_path_open_beneath(fd, slash ? copy : ".", O_RDONLY | O_DIRECTORY, 0) : -1;
         if (at >= 0)
             coto_path_remove_tree(at, slash ? slash + 1 : parts[i]);
     }
@@ -172,12 +192,13 @@ static json_t *recipe_json(const struct image_recipe *recipe)
 
     for (size_t i = 0; packages && i < recipe->packages->count; i++)
         json_array_append_new(packages, json_string(recipe->packages->items[i]));
-    return json_pack("{s:s, s:s, s:o}", "debian", recipe->suite, "mirror", recipe->mirror ? recipe->mirror : MIRROR,
-                     "packages", packages);
+    return json_pack("{s:s, s:s, s:o}", "debian", recipe->suite, "mirror",
+                     recipe->mirror ? recipe->mirror : MIRROR, "packages", packages);
 }
 
-static int build_in(const char *room, const struct image_order *order, const struct image_recipe *recipe,
-                    struct coto_buf *ret_told, struct coto_err *err)
+static int build_in(const char *room, const struct image_order *order,
+                    const struct image_recipe *recipe, struct coto_buf *ret_told,
+                    struct coto_err *err)
 {
     coto_auto_buf root = {0};
     coto_auto_buf include = {0};
@@ -191,7 +212,8 @@ static int build_in(const char *room, const struct image_order *order, const str
         coto_buf_adds(&include, "base-files");
     if (root.failed || include.failed || !made)
         return coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "build");
-    if (run_tool(recipe, coto_buf_str(&include), coto_buf_str(&root), err) || clean(coto_buf_str(&root), err))
+    if (run_tool(recipe, coto_buf_str(&include), coto_buf_str(&root), err) ||
+        clean(coto_buf_str(&root), err))
         return -1;
     struct image_order import = *order;
     import.source = coto_buf_str(&root);
@@ -200,8 +222,9 @@ static int build_in(const char *room, const struct image_order *order, const str
 }
 
 /* image_import gives up what removing the chroot needs, so it happens in a child. */
-static int build_child(const char *room, const struct image_order *order, const struct image_recipe *recipe,
-                       struct coto_buf *ret_told, struct coto_err *err)
+static int build_child(const char *room, const struct image_order *order,
+                       const struct image_recipe *recipe, struct coto_buf *ret_told,
+                       struct coto_err *err)
 {
     int ends[2], status = 0;
 
@@ -218,7 +241,8 @@ static int build_child(const char *room, const struct image_order *order, const 
         _exit(0);
     }
     close(ends[1]);
-    if (pid < 0 || coto_fd_read_exact(ends[0], err, sizeof *err) || coto_fd_read_all(ends[0], 65536, ret_told))
+    if (pid < 0 || coto_fd_read_exact(ends[0], err, sizeof *err) ||
+        coto_fd_read_all(ends[0], 65536, ret_told))
         coto_err_set(err, COTO_ERR_SYSTEM, errno, "build: it ended early");
     close(ends[0]);
     if (pid > 0)
@@ -226,8 +250,8 @@ static int build_child(const char *room, const struct image_order *order, const 
     return err->kind ? -1 : 0;
 }
 
-int image_build_debian(const struct image_order *order, const struct image_recipe *recipe, struct coto_buf *ret_told,
-                       struct coto_err *err)
+int image_build_debian(const struct image_order *order, const struct image_recipe *recipe,
+                       struct coto_buf *ret_told, struct coto_err *err)
 {
     struct coto_image_ref ref;
     image_auto_store store = {.fd = -1};

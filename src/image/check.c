@@ -8,12 +8,15 @@
 
 static int changed(const struct coto_image *image, const char *what, struct coto_err *err)
 {
-    coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "image sha256:%.12s...: it was changed since it was imported: '%.200s'",
+    coto_err_set(err, COTO_ERR_FORBIDDEN, 0,
+                 "image sha256:%.12s...: it was changed since it was imported: '%.200s'",
                  image->digest, what);
-    return coto_err_remedy(err, "remove it and import it again; find out who wrote to %.150s", image->path);
+    return coto_err_remedy(err, "remove it and import it again; find out who wrote to %.150s",
+                           image->path);
 }
 
-static int read_listing(const struct coto_image *image, struct coto_buf *listing, struct coto_err *err)
+static int read_listing(const struct coto_image *image, struct coto_buf *listing,
+                        struct coto_err *err)
 {
     coto_auto_fd fd = coto_path_open_beneath(image->fd, "listing", O_RDONLY, 0);
     char hex[COTO_SHA256_HEX];
@@ -28,7 +31,8 @@ static int read_listing(const struct coto_image *image, struct coto_buf *listing
  * each time. */
 static void keep_stamp(const struct coto_image *image, const char *stamp)
 {
-    coto_auto_fd fd = openat(image->fd, "stamp.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+    coto_auto_fd fd =
+        openat(image->fd, "stamp.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
 
     if (fd >= 0 && coto_fd_write_all(fd, stamp, strlen(stamp)) == 0)
         renameat(image->fd, "stamp.new", image->fd, "stamp");

@@ -17,7 +17,8 @@ struct pair {
 static int cannot_read(const struct pair *at, const char *name, struct coto_err *err)
 {
     coto_err_set(err, COTO_ERR_INPUT, errno, "import: '%.200s/%.100s'", at->path, name);
-    return coto_err_remedy(err, "nothing was imported; check that you may read all of it, and that there is room");
+    return coto_err_remedy(
+        err, "nothing was imported; check that you may read all of it, and that there is room");
 }
 
 static int copy_bytes(int from, int to, int64_t size)
@@ -43,12 +44,14 @@ static int copy_file(struct image_unpack *u, const struct pair *at, const char *
     struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, st->st_mtim};
 
     if (st->st_size > u->limits.bytes)
-        return coto_err_set(err, COTO_ERR_INPUT, 0, "import: larger than the limit, see --max-size");
+        return coto_err_set(err, COTO_ERR_INPUT, 0,
+                            "import: larger than the limit, see --max-size");
     coto_auto_fd from = openat(at->from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     struct stat now;
     if (from < 0 || fstat(from, &now) || !S_ISREG(now.st_mode))
         return cannot_read(at, name, err);
-    coto_auto_fd to = openat(at->to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    coto_auto_fd to =
+        openat(at->to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (to < 0 || copy_bytes(from, to, st->st_size) || fchmod(to, image_file_mode(st->st_mode)) ||
         futimens(to, times))
         return cannot_read(at, name, err);
@@ -77,7 +80,8 @@ static int enter(struct image_unpack *u, const struct pair *at, const char *name
     struct stat above, below;
 
     if (at->depth >= IMAGE_DEPTH_MAX)
-        return coto_err_set(err, COTO_ERR_INPUT, 0, "import: '%.200s' is over 256 directories deep", at->path);
+        return coto_err_set(err, COTO_ERR_INPUT, 0, "import: '%.200s' is over 256 directories deep",
+                            at->path);
     coto_auto_fd from = coto_path_open_beneath(at->from, name, O_RDONLY | O_DIRECTORY, 0);
     if (from < 0 || fstat(at->from, &above) || fstat(from, &below) || mkdirat(at->to, name, 0700))
         return cannot_read(at, name, err);
@@ -99,7 +103,8 @@ static int copy_entry(struct image_unpack *u, const struct pair *at, const char 
     if (fstatat(at->from, name, &st, AT_SYMLINK_NOFOLLOW))
         return cannot_read(at, name, err);
     if (--u->limits.files < 0)
-        return coto_err_set(err, COTO_ERR_INPUT, 0, "import: more entries than the limit, see --max-files");
+        return coto_err_set(err, COTO_ERR_INPUT, 0,
+                            "import: more entries than the limit, see --max-files");
     if (S_ISREG(st.st_mode))
         return copy_file(u, at, name, &st, err);
     if (S_ISDIR(st.st_mode))

@@ -60,7 +60,8 @@ static int write_ring(const struct image_text *key, char *path, struct coto_err 
     return 0;
 }
 
-static int judge(const struct image_text *key, const struct coto_buf *status, int ended, struct coto_err *err)
+static int judge(const struct image_text *key, const struct coto_buf *status, int ended,
+                 struct coto_err *err)
 {
     const char *text = coto_buf_str(status);
 
@@ -84,13 +85,14 @@ int image_gpg_check(const struct image_text *key, const char *signature, const c
     int ended = 0;
 
     if (access(GPGV, X_OK)) {
-        coto_err_set(err, COTO_ERR_TOOL, 0, "OpenPGP: " GPGV ", which checks such signatures, is not installed");
+        coto_err_set(err, COTO_ERR_TOOL, 0,
+                     "OpenPGP: " GPGV ", which checks such signatures, is not installed");
         return coto_err_remedy(err, "apt-get install gpgv");
     }
     if (write_ring(key, ring, err))
         return -1;
-    char *argv[] = {"gpgv", "--homedir", "/nonexistent", "--status-fd", "1", "--keyring",
-                    ring,   (char *)signature, (char *)message, NULL};
+    char *argv[] = {"gpgv",      "--homedir", "/nonexistent",    "--status-fd",   "1",
+                    "--keyring", ring,        (char *)signature, (char *)message, NULL};
     char *envp[] = {"LC_ALL=C", NULL};
     coto_auto_fd in = open("/dev/null", O_RDONLY | O_CLOEXEC);
     struct coto_helper_call call = {GPGV, argv, envp, in, GPGV_SECONDS};
@@ -98,5 +100,6 @@ int image_gpg_check(const struct image_text *key, const char *signature, const c
     call.in_fd = in;
     failed = failed || coto_helper_run(&call, &status, &noise, &ended);
     unlink(ring);
-    return failed ? coto_err_set(err, COTO_ERR_SYSTEM, errno, GPGV) : judge(key, &status, ended, err);
+    return failed ? coto_err_set(err, COTO_ERR_SYSTEM, errno, GPGV)
+                  : judge(key, &status, ended, err);
 }

@@ -37,11 +37,14 @@ static int spool(struct import *it, int from, struct image_stream *stream, struc
 
     if (to < 0 || !piece)
         return coto_err_set(err, COTO_ERR_OUTPUT, errno, "images: a temporary file");
-    while ((n = stream ? image_stream_read(stream, piece, PIECE, err) : read(from, piece, PIECE)) > 0) {
+    while ((n = stream ? image_stream_read(stream, piece, PIECE, err) : read(from, piece, PIECE)) >
+           0) {
         if ((left -= n) < 0)
-            return coto_err_set(err, COTO_ERR_INPUT, 0, "archive: larger than the limit, see --max-size");
+            return coto_err_set(err, COTO_ERR_INPUT, 0,
+                                "archive: larger than the limit, see --max-size");
         if (coto_fd_write_all(to, piece, (size_t)n))
-            return coto_err_set(err, errno == ENOSPC ? COTO_ERR_LIMIT : COTO_ERR_OUTPUT, errno, "images: a temporary file");
+            return coto_err_set(err, errno == ENOSPC ? COTO_ERR_LIMIT : COTO_ERR_OUTPUT, errno,
+                                "images: a temporary file");
     }
     if (n < 0)
         return err->kind ? -1 : coto_err_set(err, COTO_ERR_INPUT, errno, "'%s'", it->order->source);
@@ -68,7 +71,8 @@ static int flatten(struct import *it, int source, struct coto_err *err)
 static int open_layer(const struct import *it, const struct image_part *part,
                       struct image_stream **ret, struct coto_err *err)
 {
-    return image_stream_open(part->fd, part->offset, part->size, stream_max(&it->order->limits), ret, err);
+    return image_stream_open(part->fd, part->offset, part->size, stream_max(&it->order->limits),
+                             ret, err);
 }
 
 static int apply_layer(struct import *it, const struct image_layers *layers, size_t i,
@@ -78,15 +82,18 @@ static int apply_layer(struct import *it, const struct image_layers *layers, siz
     image_auto_stream *second = NULL;
     char hex[COTO_SHA256_HEX];
 
-    if (*layers->digests.items[i] && image_part_check(part, layers->digests.items[i], layers->blobs.items[i], err))
+    if (*layers->digests.items[i] &&
+        image_part_check(part, layers->digests.items[i], layers->blobs.items[i], err))
         return -1;
-    if (i > 0 && (open_layer(it, part, &first, err) || image_unpack_whiteouts(&it->unpack, first, err)))
+    if (i > 0 &&
+        (open_layer(it, part, &first, err) || image_unpack_whiteouts(&it->unpack, first, err)))
         return -1;
     if (open_layer(it, part, &second, err) || image_unpack_tar(&it->unpack, second, true, hex, err))
         return -1;
     if (strcmp(hex, layers->diffs.items[i]) == 0)
         return 0;
-    coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "archive: layer %zu is not what its digest says", i + 1);
+    coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "archive: layer %zu is not what its digest says",
+                 i + 1);
     return coto_err_remedy(err, "it was changed or damaged: save or copy it again");
 }
 
@@ -147,8 +154,10 @@ static int take_directory(struct import *it, int source, struct coto_err *err)
     if (image_layers_possible(&blobs))
         return apply_layers(it, &blobs, err);
     it->kind = "directory";
-    if (fstat(source, &st) == 0 && stat("/", &host) == 0 && st.st_dev == host.st_dev && st.st_ino == host.st_ino) {
-        coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "import: '%s' is the whole host", it->order->source);
+    if (fstat(source, &st) == 0 && stat("/", &host) == 0 && st.st_dev == host.st_dev &&
+        st.st_ino == host.st_ino) {
+        coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "import: '%s' is the whole host",
+                     it->order->source);
         return coto_err_remedy(err, "import a directory that holds a root file system");
     }
     return image_copy_tree(&it->unpack, source, err);
@@ -166,7 +175,8 @@ static int check_tree(int root, struct coto_err *err)
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         if (fstatat(root, places[i], &st, AT_SYMLINK_NOFOLLOW) || S_ISDIR(st.st_mode))
             continue;
-        coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "image: its '%s' is no directory, and a mount there would go astray",
+        coto_err_set(err, COTO_ERR_FORBIDDEN, 0,
+                     "image: its '%s' is no directory, and a mount there would go astray",
                      places[i]);
         return coto_err_remedy(err, "make it a directory in the root file system");
     }
@@ -179,14 +189,16 @@ static int check_tree(int root, struct coto_err *err)
 
 static json_t *describe(const struct import *it)
 {
-    json_t *meta = json_pack("{s:I, s:s, s:I, s:I, s:I, s:O?, s:O?}", "created", (json_int_t)time(NULL), "kind",
-                             it->kind, "layers", (json_int_t)it->layer_count, "skipped",
-                             (json_int_t)it->unpack.counts.skipped, "set_id_dropped",
-                             (json_int_t)it->unpack.counts.set_id, "config", it->config, "recipe", it->order->recipe);
+    json_t *meta = json_pack(
+        "{s:I, s:s, s:I, s:I, s:I, s:O?, s:O?}", "created", (json_int_t)time(NULL), "kind",
+        it->kind, "layers", (json_int_t)it->layer_count, "skipped",
+        (json_int_t)it->unpack.counts.skipped, "set_id_dropped",
+        (json_int_t)it->unpack.counts.set_id, "config", it->config, "recipe", it->order->recipe);
     return meta;
 }
 
-static void tell(const struct import *it, const json_t *meta, const char *digest, struct coto_buf *out)
+static void tell(const struct import *it, const json_t *meta, const char *digest,
+                 struct coto_buf *out)
 {
     coto_buf_addf(out, "%s\n  sha256:%s\n  %lld files, %.1f MB", it->order->name, digest,
                   (long long)json_integer_value(json_object_get(meta, "files")),
@@ -196,9 +208,11 @@ static void tell(const struct import *it, const json_t *meta, const char *digest
                       (long long)json_integer_value(json_object_get(meta, "packages")));
     coto_buf_addc(out, '\n');
     if (it->unpack.counts.skipped)
-        coto_buf_addf(out, "  left out: %lld devices, FIFOs or sockets\n", (long long)it->unpack.counts.skipped);
+        coto_buf_addf(out, "  left out: %lld devices, FIFOs or sockets\n",
+                      (long long)it->unpack.counts.skipped);
     if (it->unpack.counts.set_id)
-        coto_buf_addf(out, "  set-id bits dropped: %lld files\n", (long long)it->unpack.counts.set_id);
+        coto_buf_addf(out, "  set-id bits dropped: %lld files\n",
+                      (long long)it->unpack.counts.set_id);
     coto_buf_addf(out, "Next: coto run --image %s -- /bin/ls -l /\n", it->order->name);
 }
 
@@ -236,15 +250,20 @@ int image_import(const struct image_order *order, struct coto_buf *ret_told, str
     if (coto_image_ref_parse(order->name, &ref, err))
         return -1;
     if (*ref.digest || !*ref.name)
-        return coto_err_set(err, COTO_ERR_USAGE, 0, "image '%s': a name, not a digest, is what an import gets", order->name);
+        return coto_err_set(err, COTO_ERR_USAGE, 0,
+                            "image '%s': a name, not a digest, is what an import gets",
+                            order->name);
     named.name = ref.name;
     it.order = &named;
-    coto_auto_fd source = is_stdin ? fcntl(0, F_DUPFD_CLOEXEC, 3) : open(order->source, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    coto_auto_fd source = is_stdin ? fcntl(0, F_DUPFD_CLOEXEC, 3)
+                                   : open(order->source, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (source < 0 || fstat(source, &st)) {
         coto_err_set(err, COTO_ERR_INPUT, errno, "'%s'", order->source);
-        return coto_err_remedy(err, "give a directory, a tar archive, a 'docker save' archive or an OCI layout; - is stdin");
+        return coto_err_remedy(err, "give a directory, a tar archive, a 'docker save' archive or "
+                                    "an OCI layout; - is stdin");
     }
-    if (image_store_open(order->dir, &store, err) || image_confine(store.path, S_ISDIR(st.st_mode), err) ||
+    if (image_store_open(order->dir, &store, err) ||
+        image_confine(store.path, S_ISDIR(st.st_mode), err) ||
         image_draft_begin(&store, &it.draft, err))
         return -1;
     int failed = fill(&it, source, S_ISDIR(st.st_mode), err) || finish(&it, ret_told, err);

@@ -11,26 +11,34 @@
 #include <string.h>
 
 static struct {
-    const char *dir, *select, *max_size, *max_files, *key, *signature, *output, *format, *debian, *mirror;
+    const char *dir, *select, *max_size, *max_files, *key, *signature, *output, *format, *debian,
+        *mirror;
     struct coto_strv packages;
     bool json, quick, force, listing;
 } opt;
 
 static const struct coto_tool_flag flags[] = {
-    {"images-dir", "DIR", "where images are [$COTO_IMAGES_DIR, else " COTO_IMAGE_SYSTEM_STORE
-     " for root, $XDG_DATA_HOME/coto/images for others]", &opt.dir, NULL, NULL},
+    {"images-dir", "DIR",
+     "where images are [$COTO_IMAGES_DIR, else " COTO_IMAGE_SYSTEM_STORE
+     " for root, $XDG_DATA_HOME/coto/images for others]",
+     &opt.dir, NULL, NULL},
     {"select", "NAME", "which image of an archive that holds several", &opt.select, NULL, NULL},
     {"max-size", "SIZE", "largest sum of file sizes [16g]", &opt.max_size, NULL, NULL},
     {"max-files", "N", "most entries [1000000]", &opt.max_files, NULL, NULL},
     {"debian", "SUITE", "build Debian's SUITE, for example bookworm", &opt.debian, NULL, NULL},
     {"packages", "NAME,...", "packages to build in", NULL, &opt.packages, NULL},
-    {"mirror", "URL", "where packages come from [http://deb.debian.org/debian]", &opt.mirror, NULL, NULL},
-    {"key", "FILE", "verify: public key (minisign, PEM or OpenPGP); sign: private key (PEM)", &opt.key, NULL, NULL},
-    {"signature", "FILE", "a signature of the listing that was made elsewhere", &opt.signature, NULL, NULL},
+    {"mirror", "URL", "where packages come from [http://deb.debian.org/debian]", &opt.mirror, NULL,
+     NULL},
+    {"key", "FILE", "verify: public key (minisign, PEM or OpenPGP); sign: private key (PEM)",
+     &opt.key, NULL, NULL},
+    {"signature", "FILE", "a signature of the listing that was made elsewhere", &opt.signature,
+     NULL, NULL},
     {"output", "FILE", "write the signature there too", &opt.output, NULL, NULL},
     {"format", "FORMAT", "spdx or cyclonedx [spdx]", &opt.format, NULL, NULL},
-    {"listing", NULL, "print the listing that the digest is of, and that is signed", NULL, NULL, &opt.listing},
-    {"quick", NULL, "do not read files that nobody has touched since they were last read", NULL, NULL, &opt.quick},
+    {"listing", NULL, "print the listing that the digest is of, and that is signed", NULL, NULL,
+     &opt.listing},
+    {"quick", NULL, "do not read files that nobody has touched since they were last read", NULL,
+     NULL, &opt.quick},
     {"force", NULL, "remove it although a sandbox is using it", NULL, NULL, &opt.force},
     {"json", NULL, "print JSON", NULL, NULL, &opt.json},
     {0},
@@ -53,11 +61,13 @@ static int open_image(const char *name, struct coto_image *image, struct coto_er
 static int take_limits(struct image_limits *limits, struct coto_err *err)
 {
     *limits = (struct image_limits){IMAGE_BYTES_MAX, IMAGE_FILES_MAX};
-    if (opt.max_size && (coto_units_parse_size(opt.max_size, &limits->bytes) || limits->bytes < 1)) {
+    if (opt.max_size &&
+        (coto_units_parse_size(opt.max_size, &limits->bytes) || limits->bytes < 1)) {
         coto_err_set(err, COTO_ERR_USAGE, 0, "--max-size %.40s: not a size", opt.max_size);
         return coto_err_remedy(err, "--max-size 2g");
     }
-    if (opt.max_files && (coto_units_parse_int(opt.max_files, &limits->files) || limits->files < 1)) {
+    if (opt.max_files &&
+        (coto_units_parse_int(opt.max_files, &limits->files) || limits->files < 1)) {
         coto_err_set(err, COTO_ERR_USAGE, 0, "--max-files %.40s: not a number", opt.max_files);
         return coto_err_remedy(err, "--max-files 100000");
     }
@@ -83,7 +93,8 @@ static int run_build(char **operands, struct coto_err *err)
 
     if (!opt.debian) {
         coto_err_set(err, COTO_ERR_USAGE, 0, "build: from what?");
-        return coto_err_remedy(err, "coto image build --debian bookworm --packages python3 %.80s", operands[0]);
+        return coto_err_remedy(err, "coto image build --debian bookworm --packages python3 %.80s",
+                               operands[0]);
     }
     if (take_limits(&order.limits, err) || image_build_debian(&order, &recipe, &out, err))
         return -1;
@@ -99,7 +110,8 @@ struct row {
     struct coto_buf signatures;
 };
 
-static void list_row(const struct row *row, const char *store, struct coto_buf *out, struct coto_json *json)
+static void list_row(const struct row *row, const char *store, struct coto_buf *out,
+                     struct coto_json *json)
 {
     int64_t bytes = json_integer_value(json_object_get(row->meta, "bytes"));
     int64_t created = json_integer_value(json_object_get(row->meta, "created"));
@@ -128,8 +140,8 @@ static void list_row(const struct row *row, const char *store, struct coto_buf *
 }
 
 /* An image that is being removed meanwhile is left out. */
-static void list_image(const char *store, const char *name, const char *digest, struct coto_buf *out,
-                       struct coto_json *json)
+static void list_image(const char *store, const char *name, const char *digest,
+                       struct coto_buf *out, struct coto_json *json)
 {
     struct row row = {0};
     coto_auto_image image = {.fd = -1};
@@ -139,7 +151,8 @@ static void list_image(const char *store, const char *name, const char *digest, 
     snprintf(row.name, sizeof row.name, "%s", name);
     snprintf(row.digest, sizeof row.digest, "%s", digest);
     snprintf(ref, sizeof ref, "sha256:%s", digest);
-    if (coto_image_open(store, ref, &image, &ignored) == 0 && (row.meta = image_meta_load(image.fd, &ignored))) {
+    if (coto_image_open(store, ref, &image, &ignored) == 0 &&
+        (row.meta = image_meta_load(image.fd, &ignored))) {
         image_sign_count(image.fd, &row.signatures);
         list_row(&row, store, out, json);
     }
@@ -147,7 +160,8 @@ static void list_image(const char *store, const char *name, const char *digest, 
     coto_buf_fini(&row.signatures);
 }
 
-static int list_store(const char *store, struct coto_buf *out, struct coto_json *json, struct coto_err *err)
+static int list_store(const char *store, struct coto_buf *out, struct coto_json *json,
+                      struct coto_err *err)
 {
     coto_auto_strv pairs = {0};
     coto_auto_fd fd = coto_image_store_open(store, err);
@@ -181,9 +195,11 @@ static int run_list(char **operands, struct coto_err *err)
     if (opt.json)
         coto_json_end(&json, ']');
     if (!opt.json && rows.len)
-        coto_buf_addf(&out, "%-32s %-12s %12s  %-23s  %-7s %s\n", "NAME", "DIGEST", "SIZE", "IMPORTED", "SIGNED", "SYSTEM");
+        coto_buf_addf(&out, "%-32s %-12s %12s  %-23s  %-7s %s\n", "NAME", "DIGEST", "SIZE",
+                      "IMPORTED", "SIGNED", "SYSTEM");
     else if (!opt.json)
-        coto_buf_adds(&out, "There is none yet: coto image import SOURCE NAME, or coto image build --debian bookworm NAME\n");
+        coto_buf_adds(&out, "There is none yet: coto image import SOURCE NAME, or coto image build "
+                            "--debian bookworm NAME\n");
     coto_buf_add(&out, coto_buf_str(&rows), rows.len);
     return coto_tool_print(&out, err);
 }
@@ -199,17 +215,20 @@ static void add_value(struct coto_buf *out, const char *label, const char *value
 
 static void add_number(struct coto_buf *out, const char *label, const json_t *meta, const char *key)
 {
-    coto_buf_addf(out, "  %-12s %lld\n", label, (long long)json_integer_value(json_object_get(meta, key)));
+    coto_buf_addf(out, "  %-12s %lld\n", label,
+                  (long long)json_integer_value(json_object_get(meta, key)));
 }
 
-static void show_text(const struct coto_image *image, const json_t *meta, const char *signatures, struct coto_buf *out)
+static void show_text(const struct coto_image *image, const json_t *meta, const char *signatures,
+                      struct coto_buf *out)
 {
     char *config = json_dumps(json_object_get(meta, "config"), JSON_COMPACT);
     char *recipe = json_dumps(json_object_get(meta, "recipe"), JSON_COMPACT);
 
     coto_buf_addf(out, "%s\n", *image->name ? image->name : "image");
     coto_buf_addf(out, "  %-12s sha256:%s\n", "digest", image->digest);
-    add_value(out, "system", *image_meta_str(meta, "system") ? image_meta_str(meta, "system") : "not told");
+    add_value(out, "system",
+              *image_meta_str(meta, "system") ? image_meta_str(meta, "system") : "not told");
     add_value(out, "from", image_meta_str(meta, "kind"));
     add_number(out, "layers", meta, "layers");
     add_number(out, "files", meta, "files");
@@ -240,7 +259,8 @@ static int show_listing(const struct coto_image *image, struct coto_err *err)
     return coto_tool_print(&out, err);
 }
 
-static int show_json(const struct coto_image *image, json_t *meta, const char *signatures, struct coto_err *err)
+static int show_json(const struct coto_image *image, json_t *meta, const char *signatures,
+                     struct coto_err *err)
 {
     coto_auto_buf out = {0};
 
@@ -316,15 +336,20 @@ static int run_sign(char **operands, struct coto_err *err)
 
     if (!opt.key == !opt.signature) {
         coto_err_set(err, COTO_ERR_USAGE, 0, "sign: with which key, or which signature?");
-        return coto_err_remedy(err, "coto image sign NAME --key image.key; or sign what 'coto image show NAME --listing' "
-                                    "prints with minisign or gpg, and give it as --signature FILE");
+        return coto_err_remedy(
+            err,
+            "coto image sign NAME --key image.key; or sign what 'coto image show NAME --listing' "
+            "prints with minisign or gpg, and give it as --signature FILE");
     }
     if (open_image(operands[0], &image, err) || image_check_tree(&image, false, err) ||
-        (opt.key ? image_sign_make(&image, opt.key, &text, err) : read_signature(opt.signature, &text, err)) ||
-        image_sign_attach(&image, &text, err) || (opt.output && write_signature(opt.output, &text, err)))
+        (opt.key ? image_sign_make(&image, opt.key, &text, err)
+                 : read_signature(opt.signature, &text, err)) ||
+        image_sign_attach(&image, &text, err) ||
+        (opt.output && write_signature(opt.output, &text, err)))
         return -1;
-    coto_buf_addf(&out, "%s carries the signature now; to check it: coto image verify %s --key PUBLIC\n", operands[0],
-                  operands[0]);
+    coto_buf_addf(&out,
+                  "%s carries the signature now; to check it: coto image verify %s --key PUBLIC\n",
+                  operands[0], operands[0]);
     return coto_tool_print(&out, err);
 }
 
@@ -348,10 +373,13 @@ static int run_remove(char **operands, struct coto_err *err)
     coto_auto_buf out = {0};
     bool is_gone = false;
 
-    if (coto_image_ref_parse(operands[0], &ref, err) || image_store_open(store_dir(), &store, err) ||
+    if (coto_image_ref_parse(operands[0], &ref, err) ||
+        image_store_open(store_dir(), &store, err) ||
         image_store_remove(&store, &ref, opt.force, &is_gone, err))
         return -1;
-    coto_buf_addf(&out, is_gone ? "%s is removed\n" : "%s is removed; its files stay, for another name is theirs too\n",
+    coto_buf_addf(&out,
+                  is_gone ? "%s is removed\n"
+                          : "%s is removed; its files stay, for another name is theirs too\n",
                   operands[0]);
     return coto_tool_print(&out, err);
 }
@@ -359,17 +387,20 @@ static int run_remove(char **operands, struct coto_err *err)
 static const struct coto_tool_verb verbs[] = {
     {"import", "DIR|ARCHIVE|- NAME [--select NAME]", 2, 2, " images-dir select max-size max-files ",
      "take a root file system in", run_import},
-    {"build", "--debian SUITE [--packages NAME,...] NAME", 1, 1, " images-dir debian packages mirror max-size max-files ",
+    {"build", "--debian SUITE [--packages NAME,...] NAME", 1, 1,
+     " images-dir debian packages mirror max-size max-files ",
      "make one from Debian packages (root)", run_build},
     {"list", "[--json]", 0, 0, " images-dir json ", "tell which there are", run_list},
-    {"show", "NAME [--json|--listing]", 1, 1, " images-dir json listing ", "tell about one", run_show},
-    {"verify", "NAME[@sha256:...] [--key FILE]", 1, 1, " images-dir key quick ", "check its files, and its signature",
-     run_verify},
-    {"sign", "NAME --key FILE|--signature FILE", 1, 1, " images-dir key signature output ", "sign it, or attach a signature",
-     run_sign},
-    {"sbom", "NAME [--format spdx|cyclonedx]", 1, 1, " images-dir format ", "print the bill of its packages", run_sbom},
-    {"remove", "NAME [--force]", 1, 1, " images-dir force ", "take a name away, and the files with the last one",
-     run_remove},
+    {"show", "NAME [--json|--listing]", 1, 1, " images-dir json listing ", "tell about one",
+     run_show},
+    {"verify", "NAME[@sha256:...] [--key FILE]", 1, 1, " images-dir key quick ",
+     "check its files, and its signature", run_verify},
+    {"sign", "NAME --key FILE|--signature FILE", 1, 1, " images-dir key signature output ",
+     "sign it, or attach a signature", run_sign},
+    {"sbom", "NAME [--format spdx|cyclonedx]", 1, 1, " images-dir format ",
+     "print the bill of its packages", run_sbom},
+    {"remove", "NAME [--force]", 1, 1, " images-dir force ",
+     "take a name away, and the files with the last one", run_remove},
     {0},
 };
 

@@ -11,7 +11,8 @@
 static int refuse(struct coto_err *err, const char *why)
 {
     coto_err_set(err, COTO_ERR_INPUT, 0, "archive: %s", why);
-    return coto_err_remedy(err, "save it again with 'docker save', 'skopeo copy' or 'buildah push'");
+    return coto_err_remedy(err,
+                           "save it again with 'docker save', 'skopeo copy' or 'buildah push'");
 }
 
 static const char *text_of(const json_t *object, const char *key)
@@ -24,7 +25,8 @@ static const char *text_of(const json_t *object, const char *key)
 /* The 64 digits of "sha256:...", NULL when it is something else. */
 static const char *hex_of(const char *digest)
 {
-    return strncmp(digest, "sha256:", 7) == 0 && coto_image_is_digest(digest + 7) ? digest + 7 : NULL;
+    return strncmp(digest, "sha256:", 7) == 0 && coto_image_is_digest(digest + 7) ? digest + 7
+                                                                                  : NULL;
 }
 
 void image_layers_fini(struct image_layers *layers)
@@ -43,7 +45,8 @@ bool image_layers_possible(const struct image_blobs *blobs)
             !image_blobs_has(blobs, "usr/bin/env"));
 }
 
-static int add_layer(struct image_layers *layers, const char *blob, const char *hex, struct coto_err *err)
+static int add_layer(struct image_layers *layers, const char *blob, const char *hex,
+                     struct coto_err *err)
 {
     if (layers->blobs.count >= LAYERS_MAX)
         return refuse(err, "more than 512 layers");
@@ -62,7 +65,7 @@ static int take_config(struct image_layers *layers, json_t *config, struct coto_
     layers->config = json_incref(json_object_get(config, "config"));
     if (json_array_size(diffs) != layers->blobs.count)
         return refuse(err, "its configuration tells another number of layers");
-    json_array_foreach(diffs, i, item) {
+    json_array_foreach (diffs, i, item) {
         const char *digest = json_string_value(item);
         const char *hex = digest ? hex_of(digest) : NULL;
         if (!hex)
@@ -80,7 +83,7 @@ static bool has_tag(const json_t *image, const char *tag)
     json_t *item;
     size_t i;
 
-    json_array_foreach(json_object_get(image, "RepoTags"), i, item)
+    json_array_foreach (json_object_get(image, "RepoTags"), i, item)
         if (json_is_string(item) && strcmp(json_string_value(item), tag) == 0)
             return true;
     return false;
@@ -100,10 +103,10 @@ static json_t *choose_docker(const json_t *list, const char *select, struct coto
     json_t *image, *tag;
     size_t i, k;
 
-    json_array_foreach(list, i, image) {
+    json_array_foreach (list, i, image) {
         if (select && has_tag(image, select))
             return image;
-        json_array_foreach(json_object_get(image, "RepoTags"), k, tag)
+        json_array_foreach (json_object_get(image, "RepoTags"), k, tag)
             coto_buf_addf(&names, "%s%s", names.len ? ", " : "", json_string_value(tag));
     }
     if (!select && json_array_size(list) == 1)
@@ -138,7 +141,7 @@ static int read_docker(const struct image_blobs *blobs, const char *select,
     if (!config)
         return -1;
     layers->kind = "docker";
-    json_array_foreach(json_object_get(image, "Layers"), i, item) {
+    json_array_foreach (json_object_get(image, "Layers"), i, item) {
         const char *blob = json_string_value(item);
         if (!blob)
             return refuse(err, "a layer without a name");
@@ -171,7 +174,8 @@ static bool fits(const json_t *entry, const char *select)
     if (select && strcmp(text_of(notes, "org.opencontainers.image.ref.name"), select) != 0 &&
         strcmp(text_of(notes, "io.containerd.image.name"), select) != 0)
         return false;
-    return !*arch || (strcmp(arch, machine()) == 0 && strcmp(text_of(platform, "os"), "linux") == 0);
+    return !*arch ||
+           (strcmp(arch, machine()) == 0 && strcmp(text_of(platform, "os"), "linux") == 0);
 }
 
 static json_t *choose_oci(const json_t *index, const char *select, struct coto_err *err)
@@ -180,7 +184,7 @@ static json_t *choose_oci(const json_t *index, const char *select, struct coto_e
     json_t *entry, *found = NULL;
     size_t i, count = 0;
 
-    json_array_foreach(json_object_get(index, "manifests"), i, entry) {
+    json_array_foreach (json_object_get(index, "manifests"), i, entry) {
         json_t *notes = json_object_get(entry, "annotations");
         coto_buf_addf(&names, "%s%s", names.len ? ", " : "",
                       text_of(notes, "org.opencontainers.image.ref.name"));
@@ -233,8 +237,8 @@ static json_t *find_manifest(const struct image_blobs *blobs, const char *select
     return NULL;
 }
 
-static int read_oci(const struct image_blobs *blobs, const char *select, struct image_layers *layers,
-                    struct coto_err *err)
+static int read_oci(const struct image_blobs *blobs, const char *select,
+                    struct image_layers *layers, struct coto_err *err)
 {
     json_auto_t *manifest = find_manifest(blobs, select, err);
     json_t *item;
@@ -243,7 +247,7 @@ static int read_oci(const struct image_blobs *blobs, const char *select, struct 
     if (!manifest)
         return -1;
     layers->kind = "oci";
-    json_array_foreach(json_object_get(manifest, "layers"), i, item) {
+    json_array_foreach (json_object_get(manifest, "layers"), i, item) {
         const char *hex = hex_of(text_of(item, "digest"));
         char name[128];
         if (!hex)
@@ -262,7 +266,8 @@ int image_layers_read(const struct image_blobs *blobs, const char *select,
     struct image_layers layers = {0};
     bool is_docker = image_blobs_has(blobs, "manifest.json");
 
-    if (is_docker ? read_docker(blobs, select, &layers, err) : read_oci(blobs, select, &layers, err)) {
+    if (is_docker ? read_docker(blobs, select, &layers, err)
+                  : read_oci(blobs, select, &layers, err)) {
         image_layers_fini(&layers);
         return -1;
     }

@@ -33,7 +33,8 @@ int image_meta_add_tree(json_t *meta, int root, struct coto_err *err)
     if (image_packages_read(root, &packages, err))
         return -1;
     int failed = json_object_set_new(meta, "packages", json_integer((json_int_t)packages.count)) ||
-                 json_object_set_new(meta, "system", packages.pretty ? json_string(packages.pretty) : json_null());
+                 json_object_set_new(meta, "system",
+                                     packages.pretty ? json_string(packages.pretty) : json_null());
     image_packages_fini(&packages);
     return failed ? coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "image") : 0;
 }

@@ -117,8 +117,12 @@ static int read_dpkg_text(struct image_packages *list, const char *text, bool ne
         struct image_package p = {0};
         char *status = NULL;
         const struct field fields[] = {
-            {"Package:", &p.name},   {"Version:", &p.version},     {"Architecture:", &p.arch},
-            {"Source:", &p.source},  {"Maintainer:", &p.supplier}, {"Status:", &status},
+            {"Package:", &p.name},
+            {"Version:", &p.version},
+            {"Architecture:", &p.arch},
+            {"Source:", &p.source},
+            {"Maintainer:", &p.supplier},
+            {"Status:", &status},
             {0},
         };
         text = take_paragraph(text, fields);
@@ -148,7 +152,8 @@ static int read_dpkg(struct image_packages *list, int root, struct coto_err *err
     for (size_t i = 0; i < names.count; i++) {
         coto_auto_buf one = {0};
         if (read_file(dir, names.items[i], &one, err) ||
-            (one.len && !strstr(names.items[i], ".md5sums") && read_dpkg_text(list, one.data, false, err)))
+            (one.len && !strstr(names.items[i], ".md5sums") &&
+             read_dpkg_text(list, one.data, false, err)))
             return -1;
     }
     return 0;
@@ -163,8 +168,12 @@ static int read_apk(struct image_packages *list, int root, struct coto_err *err)
     for (const char *p = coto_buf_str(&text); *p;) {
         struct image_package package = {0};
         const struct field fields[] = {
-            {"P:", &package.name},    {"V:", &package.version}, {"A:", &package.arch},
-            {"L:", &package.license}, {"o:", &package.source},  {"m:", &package.supplier},
+            {"P:", &package.name},
+            {"V:", &package.version},
+            {"A:", &package.arch},
+            {"L:", &package.license},
+            {"o:", &package.source},
+            {"m:", &package.supplier},
             {0},
         };
         p = take_paragraph(p, fields);
@@ -183,7 +192,8 @@ static bool ends_with(const char *text, const char *end)
     return n > m && strcmp(text + n - m, end) == 0;
 }
 
-static int read_dists(struct image_packages *list, int root, const char *place, struct coto_err *err)
+static int read_dists(struct image_packages *list, int root, const char *place,
+                      struct coto_err *err)
 {
     coto_auto_fd dir = image_tree_open(root, place, O_RDONLY | O_DIRECTORY);
     coto_auto_strv names = {0};
@@ -194,8 +204,11 @@ static int read_dists(struct image_packages *list, int root, const char *place, 
         struct image_package p = {0};
         coto_auto_buf path = {0};
         coto_auto_buf text = {0};
-        const struct field fields[] = {
-            {"Name:", &p.name}, {"Version:", &p.version}, {"License:", &p.license}, {"Author:", &p.supplier}, {0}};
+        const struct field fields[] = {{"Name:", &p.name},
+                                       {"Version:", &p.version},
+                                       {"License:", &p.license},
+                                       {"Author:", &p.supplier},
+                                       {0}};
         const char *file = ends_with(names.items[i], ".dist-info") ? "METADATA" : "PKG-INFO";
         if (!ends_with(names.items[i], ".dist-info") && !ends_with(names.items[i], ".egg-info"))
             continue;

@@ -137,7 +137,8 @@ int image_place_parent(struct image_place *place, const char *clean, bool make,
         if (saved == ENOENT && !make)
             return -1;
         coto_err_set(err, COTO_ERR_INPUT, saved, "archive: the directory of '%.200s'", clean);
-        return coto_err_remedy(err, "something that is no directory, or a link to none, lies on its way");
+        return coto_err_remedy(
+            err, "something that is no directory, or a link to none, lies on its way");
     }
     place->cached = path;
     place->fd = fd;

@@ -58,8 +58,8 @@ static void add_purl(const struct bill *bill, const struct image_package *p, str
 /* A UUID that belongs to the digest. */
 static void uuid_of(const char *digest, char ret_uuid[37])
 {
-    snprintf(ret_uuid, 37, "%.8s-%.4s-5%.3s-8%.3s-%.12s", digest, digest + 8, digest + 13, digest + 17,
-             digest + 20);
+    snprintf(ret_uuid, 37, "%.8s-%.4s-5%.3s-8%.3s-%.12s", digest, digest + 8, digest + 13,
+             digest + 17, digest + 20);
 }
 
 /* ---- SPDX ---- */

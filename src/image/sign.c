@@ -43,7 +43,8 @@ static enum kind kind_of_key(const struct coto_buf *data)
 {
     const char *text = coto_buf_str(data);
 
-    if (strncmp(text, "untrusted comment:", 18) == 0 || (data->len < 80 && strncmp(text, "RW", 2) == 0))
+    if (strncmp(text, "untrusted comment:", 18) == 0 ||
+        (data->len < 80 && strncmp(text, "RW", 2) == 0))
         return MINISIGN;
     return strstr(text, "-----BEGIN PUBLIC KEY-----") ? PEM : OPENPGP;
 }
@@ -84,7 +85,7 @@ static bool can_sign(EVP_PKEY *key)
 static EVP_PKEY *load_key(const struct image_text *text, bool is_private, struct coto_err *err)
 {
     BIO *bio = BIO_new_mem_buf(coto_buf_str(&text->data), (int)text->data.len);
-    EVP_PKEY *key = !bio ? NULL
+    EVP_PKEY *key = !bio         ? NULL
                     : is_private ? PEM_read_bio_PrivateKey(bio, NULL, NULL, "")
                                  : PEM_read_bio_PUBKEY(bio, NULL, NULL, NULL);
 
@@ -92,8 +93,8 @@ static EVP_PKEY *load_key(const struct image_text *text, bool is_private, struct
     if (can_sign(key))
         return key;
     EVP_PKEY_free(key);
-    coto_err_set(err, COTO_ERR_INPUT, 0, "key '%s': not a %s key of Ed25519 or P-256 in PEM", text->path,
-                 is_private ? "private" : "public");
+    coto_err_set(err, COTO_ERR_INPUT, 0, "key '%s': not a %s key of Ed25519 or P-256 in PEM",
+                 text->path, is_private ? "private" : "public");
     coto_err_remedy(err, is_private ? "openssl genpkey -algorithm ed25519 -out image.key"
                                     : "openssl pkey -in image.key -pubout -out image.pub");
     return NULL;
@@ -146,7 +147,8 @@ int image_sign_make(const struct coto_image *image, const char *key_file, struct
     EVP_PKEY *pkey = load_key(&key, true, err);
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
     bool done = pkey && ctx && EVP_DigestSignInit(ctx, NULL, digest_for(pkey), NULL, pkey) == 1 &&
-                EVP_DigestSign(ctx, signature, &len, (const unsigned char *)coto_buf_str(&message), message.len) == 1;
+                EVP_DigestSign(ctx, signature, &len, (const unsigned char *)coto_buf_str(&message),
+                               message.len) == 1;
     EVP_MD_CTX_free(ctx);
     OPENSSL_cleanse(key.data.data, key.data.len);
     coto_buf_fini(&key.data);
@@ -175,7 +177,8 @@ static int check_one(const struct coto_image *image, const struct image_text *ke
     coto_buf_addf(&path, "signatures/%s", name);
     fd = coto_path_open_beneath(image->fd, coto_buf_str(&path), O_RDONLY, 0);
     if (fd < 0 || coto_fd_read_all(fd, SMALL_MAX, &data))
-        return coto_err_set(err, COTO_ERR_INPUT, errno, "image sha256:%s: '%s'", image->digest, coto_buf_str(&path));
+        return coto_err_set(err, COTO_ERR_INPUT, errno, "image sha256:%s: '%s'", image->digest,
+                            coto_buf_str(&path));
     tally->all++;
     if (kind_of_signature(&data) != kind)
         return IMAGE_SIG_OTHER_KEY;
@@ -191,24 +194,31 @@ static int check_one(const struct coto_image *image, const struct image_text *ke
     return image_gpg_check(key, coto_buf_str(&whole), coto_buf_str(&listing), err);
 }
 
-static int refuse(const struct coto_image *image, const char *key, const struct tally *tally, struct coto_err *err)
+static int refuse(const struct coto_image *image, const char *key, const struct tally *tally,
+                  struct coto_err *err)
 {
     const char *name = *image->name ? image->name : image->digest;
 
     if (tally->all == 0) {
-        coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "image '%s': it is not signed, and a signature of '%s' is asked for",
-                     name, key);
-        return coto_err_remedy(err, "coto image sign NAME --key PRIVATE, or --signature FILE for one made elsewhere");
+        coto_err_set(err, COTO_ERR_FORBIDDEN, 0,
+                     "image '%s': it is not signed, and a signature of '%s' is asked for", name,
+                     key);
+        return coto_err_remedy(
+            err, "coto image sign NAME --key PRIVATE, or --signature FILE for one made elsewhere");
     }
     if (tally->bad) {
-        coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "image '%s': its signature by '%s' does not fit it", name, key);
-        return coto_err_remedy(err, "it was made for another image, has expired, or was changed: sign this one again");
+        coto_err_set(err, COTO_ERR_FORBIDDEN, 0,
+                     "image '%s': its signature by '%s' does not fit it", name, key);
+        return coto_err_remedy(
+            err, "it was made for another image, has expired, or was changed: sign this one again");
     }
-    coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "image '%s': none of its %d signatures is by '%s'", name, tally->all, key);
+    coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "image '%s': none of its %d signatures is by '%s'",
+                 name, tally->all, key);
     return coto_err_remedy(err, "use the key of who signed it, or have it signed by this one");
 }
 
-static int check_all(const struct coto_image *image, const struct image_text *key, struct coto_err *err)
+static int check_all(const struct coto_image *image, const struct image_text *key,
+                     struct coto_err *err)
 {
     coto_auto_fd dir = coto_path_open_beneath(image->fd, "signatures", O_RDONLY | O_DIRECTORY, 0);
     coto_auto_strv names = {0};
@@ -216,7 +226,8 @@ static int check_all(const struct coto_image *image, const struct image_text *ke
     struct tally tally = {0};
 
     if (dir < 0 || image_dir_names(dir, &names))
-        return coto_err_set(err, COTO_ERR_INPUT, errno, "image sha256:%s: signatures", image->digest);
+        return coto_err_set(err, COTO_ERR_INPUT, errno, "image sha256:%s: signatures",
+                            image->digest);
     if (read_listing(image, &message, err))
         return -1;
     for (size_t i = 0; i < names.count; i++) {
@@ -237,13 +248,15 @@ int image_sign_verify(const struct coto_image *image, const char *key_file, stru
     return failed ? -1 : 0;
 }
 
-int image_sign_attach(const struct coto_image *image, const struct coto_buf *signature, struct coto_err *err)
+int image_sign_attach(const struct coto_image *image, const struct coto_buf *signature,
+                      struct coto_err *err)
 {
     coto_auto_fd dir = coto_path_open_beneath(image->fd, "signatures", O_RDONLY | O_DIRECTORY, 0);
     char hex[COTO_SHA256_HEX];
 
     if (dir < 0)
-        return coto_err_set(err, COTO_ERR_OUTPUT, errno, "image sha256:%s: signatures", image->digest);
+        return coto_err_set(err, COTO_ERR_OUTPUT, errno, "image sha256:%s: signatures",
+                            image->digest);
     if (signature->len == 0 || signature->len > SMALL_MAX)
         return coto_err_set(err, COTO_ERR_INPUT, 0, "not a signature");
     coto_sha256_of(coto_buf_str(signature), signature->len, hex);
@@ -262,7 +275,8 @@ int image_sign_count(int image, struct coto_buf *ret_kinds)
         coto_auto_fd fd = coto_path_open_beneath(dir, names.items[i], O_RDONLY, 0);
         coto_auto_buf data = {0};
         if (fd >= 0 && coto_fd_read_all(fd, SMALL_MAX, &data) == 0)
-            coto_buf_addf(ret_kinds, "%s%s", ret_kinds->len ? ", " : "", kind_names[kind_of_signature(&data)]);
+            coto_buf_addf(ret_kinds, "%s%s", ret_kinds->len ? ", " : "",
+                          kind_names[kind_of_signature(&data)]);
     }
     return (int)names.count;
 }

@@ -112,7 +112,8 @@ int image_draft_begin(const struct image_store *store, struct image_draft *ret_d
                       struct coto_err *err)
 {
     coto_auto_fd held = lock(store, err);
-    coto_auto_fd tmp = held < 0 ? -1 : coto_path_open_beneath(store->fd, "tmp", O_RDONLY | O_DIRECTORY, 0);
+    coto_auto_fd tmp =
+        held < 0 ? -1 : coto_path_open_beneath(store->fd, "tmp", O_RDONLY | O_DIRECTORY, 0);
 
     *ret_draft = (struct image_draft){.fd = -1, .rootfs = -1};
     if (held < 0)
@@ -148,8 +149,8 @@ static int add_counts(json_t *meta, const struct image_counts *counts, const cha
            json_object_set_new(meta, "bytes", json_integer(counts->bytes));
 }
 
-static int write_documents(const struct image_draft *draft, const struct coto_buf *listing, json_t *meta,
-                           struct coto_err *err)
+static int write_documents(const struct image_draft *draft, const struct coto_buf *listing,
+                           json_t *meta, struct coto_err *err)
 {
     coto_auto_buf text = {0};
     char *dump = json_dumps(meta, JSON_INDENT(2) | JSON_SORT_KEYS);
@@ -261,7 +262,8 @@ static int remove_tree(const struct image_store *store, const char *digest, bool
         return errno == ENOENT ? 0 : cannot(from, err);
     if (flock(dir, LOCK_EX | LOCK_NB) && !force) {
         coto_err_set(err, COTO_ERR_LIMIT, 0, "image sha256:%s: a sandbox is using it", digest);
-        return coto_err_remedy(err, "wait until it has ended, or use --force: its programs will miss their files");
+        return coto_err_remedy(
+            err, "wait until it has ended, or use --force: its programs will miss their files");
     }
     if (renameat(store->fd, from, store->fd, to))
         return cannot(from, err);
@@ -269,8 +271,8 @@ static int remove_tree(const struct image_store *store, const char *digest, bool
     return tmp < 0 || coto_path_remove_tree(tmp, digest) ? cannot(to, err) : 0;
 }
 
-int image_store_remove(const struct image_store *store, const struct coto_image_ref *ref, bool force,
-                       bool *ret_gone, struct coto_err *err)
+int image_store_remove(const struct image_store *store, const struct coto_image_ref *ref,
+                       bool force, bool *ret_gone, struct coto_err *err)
 {
     coto_auto_strv pairs = {0};
     size_t others = 0;
@@ -281,7 +283,10 @@ int image_store_remove(const struct image_store *store, const struct coto_image_
     if (held < 0 || image_store_names(store->fd, &pairs, err))
         return -1;
     if (*ref->name && coto_image_resolve(store->fd, ref->name, digest, err))
-        return err->kind ? -1 : coto_err_set(err, COTO_ERR_INPUT, 0, "image '%s': there is none of that name in %s", ref->name, store->path);
+        return err->kind ? -1
+                         : coto_err_set(err, COTO_ERR_INPUT, 0,
+                                        "image '%s': there is none of that name in %s", ref->name,
+                                        store->path);
     for (size_t i = 0; i < pairs.count; i += 2)
         others += *ref->name && strcmp(pairs.items[i], ref->name) != 0 &&
                   strcmp(pairs.items[i + 1], digest) == 0;
@@ -290,7 +295,8 @@ int image_store_remove(const struct image_store *store, const struct coto_image_
         return -1;
     for (size_t i = 0; i < pairs.count; i += 2)
         if (strcmp(pairs.items[i + 1], digest) == 0 &&
-            (!*ref->name || strcmp(pairs.items[i], ref->name) == 0) && remove_name(store, pairs.items[i], err))
+            (!*ref->name || strcmp(pairs.items[i], ref->name) == 0) &&
+            remove_name(store, pairs.items[i], err))
             return -1;
     return 0;
 }

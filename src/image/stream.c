@@ -38,7 +38,12 @@ static enum kind kind_of(const unsigned char *head, ssize_t len)
         return GZIP;
     if (len >= 4 && memcmp(head, "\x28\xb5\x2f\xfd", 4) == 0)
         return ZSTD;
-    return len >= 6 && memcmp(head, "\xfd" "7zXZ\0", 6) == 0 ? XZ : PLAIN;
+    return len >= 6 && memcmp(head,
+                              "\xfd"
+                              "7zXZ\0",
+                              6) == 0
+               ? XZ
+               : PLAIN;
 }
 
 static int start(struct image_stream *s)

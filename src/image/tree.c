@@ -112,7 +112,8 @@ static int list_file(struct walk *w, int dir, const char *name, struct coto_err 
 
     if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || image_hash_fd(fd, 0, st.st_size, hex))
         return coto_err_set(err, COTO_ERR_INPUT, errno, "image: '%.200s'", coto_buf_str(&w->path));
-    coto_buf_addf(w->out, "f %04o %lld %s ", (unsigned)st.st_mode & 07777, (long long)st.st_size, hex);
+    coto_buf_addf(w->out, "f %04o %lld %s ", (unsigned)st.st_mode & 07777, (long long)st.st_size,
+                  hex);
     add_name(w->out, coto_buf_str(&w->path));
     coto_buf_addc(w->out, '\n');
     w->counts.bytes += st.st_size;
@@ -163,7 +164,8 @@ static int walk_entry(struct walk *w, int dir, const char *name, int depth, stru
     if (S_ISDIR(st.st_mode)) {
         coto_auto_fd sub = coto_path_open_beneath(dir, name, O_RDONLY | O_DIRECTORY, 0);
         if (sub < 0)
-            return coto_err_set(err, COTO_ERR_INPUT, errno, "image: '%.200s'", coto_buf_str(&w->path));
+            return coto_err_set(err, COTO_ERR_INPUT, errno, "image: '%.200s'",
+                                coto_buf_str(&w->path));
         if (w->out) {
             coto_buf_addf(w->out, "d %04o ", (unsigned)st.st_mode & 07777);
             add_name(w->out, coto_buf_str(&w->path));

@@ -27,10 +27,11 @@ struct run {
 
 static int cannot_make(const char *name, int number, struct coto_err *err)
 {
-    coto_err_set(err, number == ENOSPC || number == EDQUOT ? COTO_ERR_LIMIT : COTO_ERR_OUTPUT, number,
-                 "image: '%.200s'", name);
-    return number == ENOSPC ? coto_err_remedy(err, "make room where images are kept, or use --images-dir")
-                            : -1;
+    coto_err_set(err, number == ENOSPC || number == EDQUOT ? COTO_ERR_LIMIT : COTO_ERR_OUTPUT,
+                 number, "image: '%.200s'", name);
+    return number == ENOSPC
+               ? coto_err_remedy(err, "make room where images are kept, or use --images-dir")
+               : -1;
 }
 
 static const char *base_of(const char *name)
@@ -130,7 +131,8 @@ static int end_file(struct run *run, struct coto_err *err)
     return 0;
 }
 
-static int on_file(void *arg, const char *name, bool executable, int64_t bytes, struct coto_err *err)
+static int on_file(void *arg, const char *name, bool executable, int64_t bytes,
+                   struct coto_err *err)
 {
     struct run *run = arg;
     coto_auto_buf clean = {0};
@@ -208,8 +210,9 @@ static int find_target(struct run *run, const char *name, const char *target, st
     if (fd >= 0 && fstat(fd, ret_st) == 0 && S_ISREG(ret_st->st_mode))
         return coto_take_fd(&fd);
     *err = (struct coto_err){0};
-    coto_err_set(err, COTO_ERR_INPUT, 0, "archive: '%.100s' is a hard link to '%.100s', which is no file of it",
-                 name, target);
+    coto_err_set(err, COTO_ERR_INPUT, 0,
+                 "archive: '%.100s' is a hard link to '%.100s', which is no file of it", name,
+                 target);
     return coto_err_remedy(err, "it is not the archive of a root file system, or a hostile one");
 }
 
@@ -322,8 +325,9 @@ static int read_tar(struct run *run, struct image_stream *stream, char ret_hex[C
     coto_own_close(&run->fd);
     free(run->name);
     if (failed && strncmp(err->remedy, "send a plain tar", 16) == 0)
-        coto_err_remedy(err, "give a directory, a tar archive, a 'docker save' archive or an OCI layout; "
-                             "--max-size and --max-files raise the limits");
+        coto_err_remedy(
+            err, "give a directory, a tar archive, a 'docker save' archive or an OCI layout; "
+                 "--max-size and --max-files raise the limits");
     return failed;
 }
 

@@ -76,7 +76,7 @@ void coto_image_name_file(const char *name, char ret_file[COTO_IMAGE_NAME_MAX + 
 {
     size_t i = 0;
 
-    for (; name[i] && i < COTO_IMAGE_NAME_MAX; i++)
+    for (; i < COTO_IMAGE_NAME_MAX && name[i]; i++)
         ret_file[i] = name[i] == '/' ? '+' : name[i];
     ret_file[i] = '\0';
 }
@@ -85,7 +85,7 @@ bool coto_image_file_name(const char *file, char ret_name[COTO_IMAGE_NAME_MAX + 
 {
     size_t i = 0;
 
-    for (; file[i] && i < COTO_IMAGE_NAME_MAX; i++)
+    for (; i < COTO_IMAGE_NAME_MAX && file[i]; i++)
         ret_name[i] = file[i] == '+' ? '/' : file[i];
     ret_name[i] = '\0';
     return !file[i] && is_name(ret_name);
@@ -158,14 +158,15 @@ int coto_image_resolve(int store, const char *name, char ret_digest[COTO_SHA256_
 
 static int other_digest(const struct coto_image_ref *ref, const char *found, struct coto_err *err)
 {
-    coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "image '%s': it is sha256:%s, and sha256:%s was asked for",
-                 ref->name, found, ref->digest);
+    coto_err_set(err, COTO_ERR_FORBIDDEN, 0,
+                 "image '%s': it is sha256:%s, and sha256:%s was asked for", ref->name, found,
+                 ref->digest);
     return coto_err_remedy(err, "import the image you pinned, or pin the one you have");
 }
 
 /* 1 when this store has it not. */
-static int open_in(const char *store, const struct coto_image_ref *ref, struct coto_image *ret_image,
-                   struct coto_err *err)
+static int open_in(const char *store, const struct coto_image_ref *ref,
+                   struct coto_image *ret_image, struct coto_err *err)
 {
     char digest[COTO_SHA256_HEX], path[128];
     coto_auto_fd fd = coto_image_store_open(store, err);
@@ -182,7 +183,9 @@ static int open_in(const char *store, const struct coto_image_ref *ref, struct c
     snprintf(path, sizeof path, "sha256/%s", digest);
     coto_auto_fd dir = coto_path_open_beneath(fd, path, O_RDONLY | O_DIRECTORY, 0);
     if (dir < 0)
-        return errno == ENOENT ? 1 : coto_err_set(err, COTO_ERR_INPUT, errno, "image sha256:%s", digest);
+        return errno == ENOENT
+                   ? 1
+                   : coto_err_set(err, COTO_ERR_INPUT, errno, "image sha256:%s", digest);
     if (flock(dir, LOCK_SH | LOCK_NB))
         return 1; /* it is being removed */
     coto_buf_addf(&whole, "%s/%s", store, path);
@@ -213,8 +216,9 @@ int coto_image_open(const char *dir, const char *text, struct coto_image *ret_im
     *err = (struct coto_err){0};
     coto_err_set(err, COTO_ERR_INPUT, 0, "image '%s': there is none of that name in %s", text,
                  coto_buf_str(&places));
-    return coto_err_remedy(err, "'coto image list' tells which there are; 'coto image import SOURCE "
-                                "%.100s' brings one in, 'coto image build' makes one",
+    return coto_err_remedy(err,
+                           "'coto image list' tells which there are; 'coto image import SOURCE "
+                           "%.100s' brings one in, 'coto image build' makes one",
                            *ref.name ? ref.name : "NAME");
 }
 

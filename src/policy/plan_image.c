@@ -73,8 +73,8 @@ static int verify(const struct coto_image *image, const char *key, struct coto_e
     }
     snprintf(store, sizeof store, "%.*s", (int)(end - image->path), image->path);
     snprintf(ref, sizeof ref, "%s%ssha256:%s", image->name, *image->name ? "@" : "", image->digest);
-    char *argv[] = {"coto-image", "verify",  "--quick", "--images-dir", store,
-                    ref,          "--key", (char *)key, NULL};
+    char *argv[] = {"coto-image", "verify",    "--quick", "--images-dir", store, ref,
+                    "--key",      (char *)key, NULL};
     if (!*key)
         argv[6] = NULL;
     return run_check(program, argv, err);
@@ -105,7 +105,8 @@ int coto_plan_open_image(const struct coto_policy *policy, struct coto_plan *pla
     coto_auto_image image = {.fd = -1};
 
     if (!is_wanted(policy, plan))
-        return *key ? coto_err_set(err, COTO_ERR_POLICY, 0, "image-key (set by %s): no image is used",
+        return *key ? coto_err_set(err, COTO_ERR_POLICY, 0,
+                                   "image-key (set by %s): no image is used",
                                    policy->v[COTO_OPT_IMAGE_KEY].origin)
                     : -2;
     if (coto_image_open(coto_policy_str(policy, COTO_OPT_IMAGES_DIR), text, &image, err)) {

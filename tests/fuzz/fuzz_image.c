@@ -1,6 +1,6 @@
 /* Root file systems as strangers pack them: tar members with links and whiteouts into a tree,
- * and the documents of image archives. Nothing outside the tree is made or changed, and what came of
- * it is a tree that can be listed. */
+ * and the documents of image archives. Nothing outside the tree is made or changed, and what came
+ * of it is a tree that can be listed. */
 #include "image/image.h"
 #include "scratch.h"
 

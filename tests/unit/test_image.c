@@ -83,9 +83,9 @@ static void test_members(void **state)
     static const struct {
         const char *name, *clean; /* NULL: refused */
     } rows[] = {
-        {"a", "a"},         {"a/b", "a/b"},   {"./a", "a"},    {"a//b", "a/b"}, {"a/./b", "a/b"}, {"...", "..."},
-        {"a/..b", "a/..b"}, {"/a", NULL},     {"..", NULL},    {"a/..", NULL},  {"../a", NULL},   {".", NULL},
-        {"", NULL},         {"./.", NULL},    {"//", NULL},
+        {"a", "a"},     {"a/b", "a/b"},     {"./a", "a"}, {"a//b", "a/b"}, {"a/./b", "a/b"},
+        {"...", "..."}, {"a/..b", "a/..b"}, {"/a", NULL}, {"..", NULL},    {"a/..", NULL},
+        {"../a", NULL}, {".", NULL},        {"", NULL},   {"./.", NULL},   {"//", NULL},
     };
 
     (void)state;
@@ -137,12 +137,13 @@ static void test_listing(void **state)
     write_file(root, "a-b", "x");
     assert_int_equal(symlinkat("a b\n", root, "l\\"), 0);
     assert_int_equal(image_tree_list(root, &one, &counts, &err), 0);
-    assert_string_equal(coto_buf_str(&one),
-                        "coto image 1\n"
-                        "d 0755 a\n"
-                        "f 0644 0 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855 a/f\n"
-                        "f 0644 1 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881 a-b\n"
-                        "l l\\x5c -> a\\x20b\\x0a\n");
+    assert_string_equal(
+        coto_buf_str(&one),
+        "coto image 1\n"
+        "d 0755 a\n"
+        "f 0644 0 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855 a/f\n"
+        "f 0644 1 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881 a-b\n"
+        "l l\\x5c -> a\\x20b\\x0a\n");
     assert_int_equal(counts.files, 2);
     assert_int_equal(counts.bytes, 1);
     write_file(root, "a-b", "y");
@@ -183,8 +184,9 @@ static void test_places(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refs),    cmocka_unit_test(test_names_and_files), cmocka_unit_test(test_members),
-        cmocka_unit_test(test_listing), cmocka_unit_test(test_places),
+        cmocka_unit_test(test_refs),    cmocka_unit_test(test_names_and_files),
+        cmocka_unit_test(test_members), cmocka_unit_test(test_listing),
+        cmocka_unit_test(test_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
