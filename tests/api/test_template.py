@@ -1,0 +1,145 @@
+"""A Python program in the service is a fork of a template: it must not reach that one, nor another fork, nor
+anything of theirs; and what should be random is."""
+import json
+import os
+
+import pytest
+
+from cli.helpers import descendants
+
+from .daemon import Daemon
+
+# Every readable byte of the program's own memory, searched for texts that it is told in halves.
+SEARCH = """
+import json, re, sys
+def has(needle):
+    found = 0
+    with open('/proc/self/maps') as maps, open('/proc/self/mem', 'rb', 0) as memory:
+        for line in maps:
+            low, high, mode = re.match('(\\\\w+)-(\\\\w+) (...)', line).groups()
+            if mode[0] != 'r' or '[v' in line:
+                continue
+            memory.seek(int(low, 16))
+            try:
+                data = memory.read(int(high, 16) - int(low, 16))
+            except OSError:
+                continue
+            start = -1
+            while (start := data.find(needle[0], start + 1)) >= 0:
+                found += data[start + len(needle[0]):start + len(needle[0]) + len(needle[1])] == needle[1]
+    return found > 0
+halves = json.load(sys.stdin)
+"""
+
+
+@pytest.fixture(scope="module")
+def service():
+    with Daemon() as it:
+        yield it
+        assert it.stop() == 0, it.messages
+
+
+def python(service, code, **more):
+    result = service.run(code, **more).json
+    assert result["verdict"] == "ok", result
+    return result["stdout"]
+
+
+def template(service):
+    """The one that is forked: a child of the launcher itself."""
+    return [pid for pid, row in descendants(service.process.pid).items()
+            if row[0] == service.launcher and row[1].startswith("python3")]
+
+
+def test_control_programs_are_forks_of_one_template(service):
+    """They share its hash secret, which no two that were started would."""
+    assert len(template(service)) == 1
+    assert python(service, "print(hash('x'))") == python(service, "print(hash('x'))")
+    assert python(service, "print(hash('x'))") != python(service, "print(hash('x'))", cold=True)
+
+
+@pytest.mark.parametrize("what", [
+    "random.random()", "random.Random().random()", "random.SystemRandom().random()", "random.getstate()[1][:3]", "uuid.uuid4()",
+    "uuid.uuid1().clock_seq", "tempfile.mktemp()", "next(tempfile._get_candidate_names())", "secrets.token_hex()", "hash(secrets.token_bytes())",
+    "os.urandom(8)", "hashlib.sha256(secrets.token_bytes()).hexdigest()", "random.choices(range(10**9), k=2)", "threading.get_ident() and object() and random.getrandbits(64)"])
+def test_forks_differ_in_what_is_random(service, what):
+    code = f"import hashlib, os, random, secrets, tempfile, threading, uuid; print({what})"
+    assert len({python(service, code) for _ in range(4)}) >= (4 if "clock_seq" not in what else 2)
+
+
+def test_the_template_itself_has_no_random_state_that_passes_on(service):
+    """A context draws one number after the other, and another sandbox draws others."""
+    def draw():
+        box = service.create()
+        drawn = [service.post(f"/api/v1/sandbox/{box['sandbox_id']}/execute", code="import random; print(random.random())").json["output"] for _ in range(3)]
+        service.delete(f"/api/v1/sandbox/{box['sandbox_id']}")
+        return drawn
+    numbers = draw() + draw()
+    assert len(set(numbers)) == 6
+
+
+def test_descriptors_are_those_of_a_program_that_was_started(service):
+    code = """
+import os
+for fd in range(200):
+    try:
+        print(fd, os.readlink(f'/proc/self/fd/{fd}').split(':')[0])
+    except OSError:
+        pass"""
+    ahead, cold = python(service, code), python(service, code, cold=True)
+    assert ahead == cold and ahead.count("pipe") == 3, (ahead, cold)
+    box = service.create()  # a context keeps one more: to its own init, and to nobody else
+    there = service.post(f"/api/v1/sandbox/{box['sandbox_id']}/execute", code=code).json["output"]
+    assert there.count("pipe") == 3 and there.count("socket") <= 1, there
+
+
+def test_only_its_own_processes_are_there(service):
+    code = "import os; print(sorted(int(p) for p in os.listdir('/proc') if p.isdigit()), os.getpid(), os.getppid(), open('/proc/net/unix').read().count('@'))"
+    pids, rest = python(service, code).split("]")
+    pid, parent, sockets = map(int, rest.split())
+    assert json.loads(pids + "]") == [1, pid] and (parent, sockets) == (1, 0)
+
+
+REACH = """
+import ctypes, os, signal, socket
+libc = ctypes.CDLL(None, use_errno=True)
+targets = [os.getppid(), 1, 2] + [int(t) for t in %r]
+for pid in targets:
+    for attempt in (lambda: os.kill(pid, signal.SIGKILL) if pid not in (os.getpid(),) else None, lambda: open(f'/proc/{pid}/mem', 'rb+'),
+                    lambda: os.pidfd_open(pid), lambda: print('ptrace', pid) if libc.ptrace(16, pid, 0, 0) == 0 else None):
+        try:
+            attempt()
+        except OSError:
+            pass
+fds = [fd for fd in range(3, 100) if not libc.fcntl(fd, 1) < 0]
+for fd in fds:
+    os.write(fd, b'k' * 12) if fd > 2 else None
+print('end', fds)
+"""
+
+
+def test_nothing_it_does_reaches_template_or_launcher(service):
+    before, launcher = template(service), service.launcher
+    for _ in range(3):
+        assert "ptrace" not in service.run(REACH % (before + [launcher],)).json["stdout"]
+    assert (template(service), service.launcher) == (before, launcher)
+    assert python(service, "print(1)") == "1\n"
+
+
+def test_memory_holds_nothing_of_others(service):
+    """Not the program of another fork, not its input, not the service's token, not the launcher's environment."""
+    left, right = os.urandom(8).hex(), os.urandom(8).hex()
+    for _ in range(4):
+        python(service, f"secret = '{left}' + '{right}'; kept = [secret] * 3; print(len(input()))", stdin=left + right)
+    box = service.create()
+    service.post(f"/api/v1/sandbox/{box['sandbox_id']}/execute", code=f"mine = '{left}' + '{right}'", stdin=left + right)
+    token = service.token
+    needles = [[left, right], [token[:16], token[16:32]], [str(service.room)[:12], str(service.room)[12:]]]
+    stdin = json.dumps(needles)
+    search = SEARCH + "print([has([part.encode() for part in halves[i]]) for i in range(len(halves))])"
+    assert python(service, search, stdin=stdin) == "[False, False, False]\n"
+
+
+def test_control_what_is_there_is_found(service):
+    search = SEARCH + "mine = ''.join(halves[0]); print(has([part.encode() for part in halves[0]]))"
+    assert python(service, search, stdin=json.dumps([["abcdefgh", "ijklmnop"]])) == "True\n"
