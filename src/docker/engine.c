@@ -128,7 +128,7 @@ static int parse_head(char *text, struct head *ret_head)
     struct head head = {.length = -2};
     char *line = strstr(text, "\r\n");
 
-    if (sscanf(text, "HTTP/1.%*1d %3d", &head.status) != 1 || !line)
+    if (sscanf(text, "HTTP/1.%*1d %3d", &head.status) != 1 || head.status < 100 || !line)
         return -1;
     for (line += 2; *line && *line != '\r';) {
         char *end = strstr(line, "\r\n");
