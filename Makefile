@@ -36,6 +36,11 @@ escape: ## every attack in every situation (SITUATIONS="root user userns old"); 
 	@$(MAKE) --no-print-directory all weak
 	@tests/run --escape $(BUILD)
 
+levels: ## promises, HumanEval's 164 and the attacks at every level (LEVELS="oci+runc oci+runsc docker+runc docker+runsc")
+	@tools/install-deps test
+	@$(MAKE) --no-print-directory all weak
+	@tests/levels-run $(BUILD) $(LEVELS)
+
 lint: ## gcc and clang with warnings as errors, clang-tidy, cppcheck, shellcheck, layers
 	@tools/install-deps test
 	@$(MAKE) --no-print-directory all

@@ -53,3 +53,9 @@ LEVELS = [
 
 def level(name):
     return next(item for item in LEVELS if item.name == name)
+
+
+def here():
+    """The level that COTO_TEST_LEVEL names, for suites that run at one of them; None: the default."""
+    name = os.environ.get("COTO_TEST_LEVEL")
+    return level(name) if name else None

@@ -438,3 +438,35 @@ def test_leftovers(driver, end, sleeper):
     while left() and time.monotonic() < limit:
         time.sleep(0.02)
     assert left() == []
+
+
+# ---- the table ----
+
+PAGE = ROOT / "docs/ISOLATION_STRATEGIES.md"
+MARKS = ("<!-- promises -->\n", "<!-- /promises -->\n")
+
+
+def rows_of(text):
+    """{promise: {level: word}} of the page's table."""
+    lines = text.partition(MARKS[0])[2].partition(MARKS[1])[0].splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {row[0]: dict(zip(cells[0][1:], row[1:])) for row in cells[2:]} if cells else {}
+
+
+def test_the_table_in_the_docs():
+    """What was kept here is what docs/ISOLATION_STRATEGIES.md says; COTO_TEST_TABLE=write writes it."""
+    text = PAGE.read_text()
+    told = rows_of(text)
+    if os.environ.get("COTO_TEST_TABLE") == "write":
+        names = [level.name for level in LEVELS]
+        for promise, row in table.items():
+            told.setdefault(promise, {}).update(row)
+        lines = ["| promise | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+        lines += [f"| {promise} | " + " | ".join(told[promise].get(name, "-") for name in names) + " |"
+                  for promise in table]
+        head, _, rest = text.partition(MARKS[0])
+        PAGE.write_text(head + MARKS[0] + "\n".join(lines) + "\n" + MARKS[1] + rest.partition(MARKS[1])[2])
+        return
+    different = {promise: row for promise, row in table.items()
+                 if any(told.get(promise, {}).get(name) != word for name, word in row.items())}
+    assert not different, "COTO_TEST_TABLE=write makes it anew"

@@ -18,6 +18,7 @@ import time
 
 from cli import conftest as host_state
 from cli.helpers import BIN, SLOW, SOURCE, Done, attended, descendants, environment
+from levels import here
 
 WEAK = pathlib.Path(os.environ.get("COTO_TEST_WEAK_BIN") or SOURCE / "build-weak").resolve()
 SITUATIONS = ("root", "user", "userns", "old")
@@ -141,6 +142,7 @@ class Box:
         self.situation, self.bin = situation(), BIN
         self.host = HostView()
         self.prefix = [self.c(HERE / "old.c"), OLD_CALLS] if self.situation == "old" else []
+        self.level = here()
 
     # ---- programs ----
 
@@ -163,6 +165,9 @@ class Box:
     def command(self, what, lang="python", flags=(), without=(), args=(), verb="run"):
         """argv and environment of a coto that runs `what`: text of `lang`, or an argv."""
         flags = list(map(str, flags))
+        # Walls are left out at the process level only: a control shows that the attack works.
+        if self.level and verb == "run" and not without and "--isolation" not in flags:
+            flags = [*self.level.command_flags, *flags]
         if self.situation == "old" and "--isolation" not in flags:
             flags = ["--allow-missing", "landlock", *flags]
         if SLOW > 1 and "--timeout" not in flags:
