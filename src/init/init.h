@@ -54,6 +54,7 @@ struct init {
     pid_t parked_pid; /* once it has said hello */
     int used_fd;      /* where to say that a socket was made, -1: nobody asks */
     int sockets_fd;   /* listener of who waits to make one (kernel/sockwatch.h), -1 none */
+    bool has_answered; /* the parked process, once */
     unsigned context; /* process number of the program it runs and will tell the end of; 0 */
     int labels_fd; /* see init_built */
     bool is_pid1;

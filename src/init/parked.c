@@ -88,7 +88,8 @@ void init_sockets_wanted(struct init *init)
 
 /* ---- programs ---- */
 
-/* With the first answer comes the listener of the interpreter's watch over sockets. */
+/* With the first answer comes the listener of the interpreter's watch over sockets: by then it
+ * has run nothing of its program. */
 static ssize_t receive_answer(struct init *init, char *bytes, size_t room)
 {
     union {
@@ -101,8 +102,13 @@ static ssize_t receive_answer(struct init *init, char *bytes, size_t room)
     ssize_t n = recvmsg(init->parked_fd, &msg, MSG_CMSG_CLOEXEC);
     struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
 
-    if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)) && init->sockets_fd < 0)
-        memcpy(&init->sockets_fd, CMSG_DATA(c), sizeof(int));
+    coto_auto_fd fd = -1;
+
+    if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(&fd, CMSG_DATA(c), sizeof(int));
+    if (!init->has_answered) /* later ones may be the program's */
+        init->sockets_fd = coto_take_fd(&fd);
+    init->has_answered = true;
     return n;
 }
 

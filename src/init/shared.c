@@ -50,7 +50,8 @@ int init_shared_enter(struct init_root *root, struct coto_err *err)
     if (root->fd < 0 || fchdir(root->fd))
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "enter the root");
     if (fstatvfs(root->fd, &fs) || !(fs.f_flag & ST_RDONLY))
-        return coto_err_set(err, COTO_ERR_WALL, 0, "root_read_only: the kernel says it is writable");
+        return coto_err_set(err, COTO_ERR_WALL, 0,
+                            "root_read_only: the kernel says it is writable");
     return 0;
 }
 

@@ -40,7 +40,8 @@ int coto_sockwatch_install(void)
     };
     struct sock_fprog program = {.len = sizeof code / sizeof code[0], .filter = code};
 
-    return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
+    return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
+                        &program);
 }
 
 int coto_sockwatch_take(int listener, uint64_t *ret_id)
