@@ -200,6 +200,12 @@ struct coto_api {
     struct api_revoked *revoked[API_BUCKETS];
     unsigned revoked_count;
     bool draining;
+    struct api_kind {
+        char profile[64];
+        bool parked;
+        unsigned life; /* of the launcher that knows */
+    } kinds[24]; /* under control_lock */
+    unsigned kind_count;
     struct api_ahead *ahead; /* with the next two, under its lock */
     unsigned ahead_count;
     pthread_mutex_t ahead_lock;
@@ -303,6 +309,9 @@ int api_tenant_take_sandbox(struct api_call *call, struct api_sandbox *sandbox);
 void api_tenant_adopt_sandbox(struct coto_api *api, struct api_sandbox *sandbox);
 void api_tenant_drop_sandbox(struct api_sandbox *sandbox);
 void api_tenants_expire(struct coto_api *api, int64_t now_us);
+
+/* kinds.c */
+void api_kind_asked(struct api_job *job, const struct coto_plan *plan);
 
 /* ahead.c */
 bool api_ahead_take(struct api_job *job, int channel_fd); /* on a worker: the job has its box */

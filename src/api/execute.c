@@ -127,6 +127,7 @@ static void run_once(struct api_job *job, int channel_fd)
     api_plan_parked(&job->plan);
     job->plan.parked = job->plan.parked && !job->cold;
     bool ahead = api_ahead_take(job, channel_fd);
+    api_kind_asked(job, &job->plan);
     if (!ahead &&
         coto_launch_create(channel_fd, &job->plan, job->api->workers.queued, &job->box, &job->err))
         return;

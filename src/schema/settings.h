@@ -71,7 +71,7 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
     X(QUEUE, "queue", INT, "256", 0, 65536, "N", LIVE, \
       "requests that wait for a worker; past it the answer is 429") \
     X(POOL_MIN, "pool-min", INT, "5", 0, 100, "N", LIVE, \
-      "sandboxes kept ready, at least") \
+      "sandboxes kept ready, at least; of other profiles and languages one, once asked for") \
     X(POOL_MAX, "pool-max", INT, "100", 0, 1000, "N", LIVE, \
       "and at most, as many as are asked for") \
     X(COLD, "cold", ENUM, "no", 0, 0, "no|yes", START, \

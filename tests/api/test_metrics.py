@@ -2,6 +2,8 @@
 import re
 import subprocess
 
+import pytest
+
 from .helpers import PATIENCE, wait_until
 
 
@@ -38,3 +40,16 @@ def test_the_hit_rate_of_the_pool(service):
     assert value(service, "pool_misses_total") == misses + 1
     ratio = value(service, "pool_hits_total") / (value(service, "pool_hits_total") + misses + 1)
     assert abs(value(service, "pool_hit_ratio") - ratio) < 0.001
+
+
+@pytest.mark.parametrize("kind", [{"code": "echo 1", "language": "sh"}, {"code": "print(1)", "profile": "gemini"},
+                                  {"code": "puts 1", "language": "ruby"}], ids=["sh", "profile", "ruby"])
+def test_other_languages_and_profiles_come_from_the_pool_too(service, kind):
+    """From the second one on."""
+    service.post("/api/v1/run", **kind)
+
+    def next_is_a_hit():
+        hits = value(service, "pool_hits_total")
+        assert service.post("/api/v1/run", **kind).json["stdout"] == "1\n"
+        return value(service, "pool_hits_total") == hits + 1
+    wait_until(next_is_a_hit, "a hit")

@@ -1,0 +1,51 @@
+/* Kinds of sandboxes that are kept ready: the service's own from the start (daemon/front.c), those of
+ * other profiles and of languages without a template from the first request for one on. Requests with
+ * limits of their own are of no kind. On a worker. */
+#include "api/api.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define READY_MIN 1 /* of a kind that was asked for once; more when it is asked for often */
+
+static bool is_of_a_kind(const struct api_job *job)
+{
+    return !json_object_get(job->body, "resource_limits");
+}
+
+/* True once for each kind and launcher. */
+static bool is_new(struct coto_api *api, const struct coto_plan *plan)
+{
+    const unsigned most = sizeof api->kinds / sizeof *api->kinds;
+
+    for (unsigned i = 0; i < api->kind_count; i++) {
+        struct api_kind *kind = &api->kinds[i];
+        if (strcmp(kind->profile, plan->profile) != 0 || kind->parked != plan->parked)
+            continue;
+        if (kind->life == api->life)
+            return false;
+        kind->life = api->life;
+        return true;
+    }
+    if (api->kind_count == most)
+        return false;
+    struct api_kind *kind = &api->kinds[api->kind_count++];
+    snprintf(kind->profile, sizeof kind->profile, "%s", plan->profile);
+    kind->parked = plan->parked;
+    kind->life = api->life;
+    return true;
+}
+
+void api_kind_asked(struct api_job *job, const struct coto_plan *plan)
+{
+    struct coto_api *api = job->api;
+    struct coto_err err = {0};
+    bool is_own = plan->parked && strcmp(plan->profile, api->config.profile) == 0;
+
+    if (is_own || !api->config.pool_max || !is_of_a_kind(job) || job->is_async)
+        return;
+    pthread_mutex_lock(&api->control_lock);
+    if (is_new(api, plan)) /* without it they are made when they are asked for */
+        coto_launch_warm(api->control_fd, plan, READY_MIN, api->config.pool_max, &err);
+    pthread_mutex_unlock(&api->control_lock);
+}
