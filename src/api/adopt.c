@@ -22,8 +22,8 @@ void api_write_hold(const struct api_job *job, struct coto_buf *out)
     json_t *body = json_copy(job->body);
 
     json_object_del(body, "files");
-    json_t *all = json_pack("{s:s, s:s, s:s, s:s, s:I, s:o}", "id", s->id, "tenant", s->tenant, "token",
-                            s->token, "created_at", s->created_at, "created_us",
+    json_t *all = json_pack("{s:s, s:s, s:s, s:s, s:I, s:o}", "id", s->id, "tenant", s->tenant,
+                            "token", s->token, "created_at", s->created_at, "created_us",
                             (json_int_t)s->created_us, "body", body);
     char *text = json_dumps(all, JSON_COMPACT);
     coto_buf_adds(out, text ? text : "");
@@ -31,7 +31,8 @@ void api_write_hold(const struct api_job *job, struct coto_buf *out)
     json_decref(all);
 }
 
-static struct api_sandbox *read_hold(struct coto_api *api, const struct coto_buf *text, json_t **ret_body)
+static struct api_sandbox *read_hold(struct coto_api *api, const struct coto_buf *text,
+                                     json_t **ret_body)
 {
     struct api_sandbox *s = calloc(1, sizeof *s);
     json_t *all = json_loadb(text->data, text->len, 0, NULL);
@@ -78,8 +79,9 @@ static struct api_sandbox *adopt(struct coto_api *api, const struct coto_launch_
     struct api_job *job = new_job(api);
     struct api_sandbox *s = read_hold(api, &held->text, &job->body);
 
-    if (s && (coto_records_get_sandbox(api->records, s->tenant, s->id, &s->executions, &job->err) != 1 ||
-              api_sandbox_plan(job, s))) {
+    if (s &&
+        (coto_records_get_sandbox(api->records, s->tenant, s->id, &s->executions, &job->err) != 1 ||
+         api_sandbox_plan(job, s))) {
         api_sandbox_free(s);
         s = NULL;
     }
@@ -219,7 +221,8 @@ int coto_api_adopt(struct coto_api *api, struct coto_err *err)
     struct api_job *next;
 
     all.last = &all.first;
-    int failed = adopt_sandboxes(api, err) || coto_records_each_promise(api->records, take_promise, &all, err);
+    int failed = adopt_sandboxes(api, err) ||
+                 coto_records_each_promise(api->records, take_promise, &all, err);
     api_async_sweep(api, &all.ids);
     coto_strv_fini(&all.ids);
     for (struct api_job *job = all.first; job; job = next) {

@@ -1,7 +1,7 @@
-/* Node processes that were started before there is code for them, each in a sandbox of its own of the
- * service's ordinary plan. Kept once a node program was asked for, and for as long as the next one
- * comes within KEEP_US; a request that changes more than code, arguments, files or time, or says
- * cold, gets a new one. */
+/* Node processes that were started before there is code for them, each in a sandbox of its own of
+ * the service's ordinary plan. Kept once a node program was asked for, and for as long as the next
+ * one comes within KEEP_US; a request that changes more than code, arguments, files or time, or
+ * says cold, gets a new one. */
 #include "api/api.h"
 
 #include "base/own.h"

@@ -1,9 +1,9 @@
 /* Async executions: each in a process of its own, so that it outlives the front.
  *
- * Theory of operation. A worker forks. The child keeps, of all descriptors, a channel to the launcher
- * that it alone has, the stream of its sandbox and the three files below; it runs the job as the
- * worker would have, writes down what became of it and ends. The worker waits for that, and has
- * it recorded. When the front dies meanwhile the child goes on, the launcher knows that it does
+ * Theory of operation. A worker forks. The child keeps, of all descriptors, a channel to the
+ * launcher that it alone has, the stream of its sandbox and the three files below; it runs the job
+ * as the worker would have, writes down what became of it and ends. The worker waits for that, and
+ * has it recorded. When the front dies meanwhile the child goes on, the launcher knows that it does
  * (launcher/hold.c), and the next front finds it:
  *
  *   async/ID.lock    locked by the child as long as it lives; not empty once it has begun
@@ -54,7 +54,8 @@ struct outcome {
 };
 static const char build[32] = __DATE__ " " __TIME__;
 
-static const char *path_of(const struct coto_api *api, const char *id, const char *what, char to[PATH])
+static const char *path_of(const struct coto_api *api, const char *id, const char *what,
+                           char to[PATH])
 {
     snprintf(to, PATH, "%s/async/%s%s%s", api->config.state_dir, id, *what ? "." : "", what);
     return to;
@@ -261,7 +262,8 @@ static int open_channel(struct coto_api *api, struct coto_err *err)
 static int start(struct api_job *job, pid_t *ret_pid)
 {
     char path[PATH];
-    coto_auto_fd lock = open(path_of(job->api, job->id, "lock", path), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    coto_auto_fd lock =
+        open(path_of(job->api, job->id, "lock", path), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
     if (lock < 0 || flock(lock, LOCK_EX))
         return coto_err_set(&job->err, COTO_ERR_SYSTEM, errno, "begin the execution");
@@ -315,12 +317,14 @@ bool api_async_find(struct api_job *job)
     struct stat st;
     coto_auto_fd lock = open(path_of(job->api, job->id, "lock", path), O_RDONLY | O_CLOEXEC);
 
-    if (lock < 0 || (flock(lock, LOCK_EX | LOCK_NB) == 0 && fstat(lock, &st) == 0 && st.st_size == 0)) {
+    if (lock < 0 ||
+        (flock(lock, LOCK_EX | LOCK_NB) == 0 && fstat(lock, &st) == 0 && st.st_size == 0)) {
         unlink(path_of(job->api, job->id, "cancel", path));
         return false;
     }
     coto_own_close(&job->cancel_fd);
-    job->cancel_fd = open(path_of(job->api, job->id, "cancel", path), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    job->cancel_fd =
+        open(path_of(job->api, job->id, "cancel", path), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
     job->is_apart = true;
     return true;
 }

@@ -1,6 +1,6 @@
-/* What the operator allows at most. The service's own ceilings (schema/bodies.c) are where it begins;
- * settings can only lower them. What a profile brings along is cut down to it, what a caller asks
- * for beyond it is refused. */
+/* What the operator allows at most. The service's own ceilings (schema/bodies.c) are where it
+ * begins; settings can only lower them. What a profile brings along is cut down to it, what a
+ * caller asks for beyond it is refused. */
 #include "api/api.h"
 
 #include "schema/bodies.h"
@@ -13,11 +13,11 @@ int coto_ceiling_init(struct coto_policy *ceiling, struct coto_err *err)
         return -1;
     for (unsigned i = 0; i < coto_limit_count; i++)
         if (*coto_limits[i].ceiling &&
-            coto_policy_set(ceiling, coto_limits[i].opt, coto_limits[i].ceiling, COTO_SOURCE_PROFILE,
-                            "service", err))
+            coto_policy_set(ceiling, coto_limits[i].opt, coto_limits[i].ceiling,
+                            COTO_SOURCE_PROFILE, "service", err))
             return -1;
-    return coto_policy_set(ceiling, COTO_OPT_TIMEOUT, COTO_TIMEOUT_MAX, COTO_SOURCE_PROFILE, "service",
-                           err);
+    return coto_policy_set(ceiling, COTO_OPT_TIMEOUT, COTO_TIMEOUT_MAX, COTO_SOURCE_PROFILE,
+                           "service", err);
 }
 
 int coto_ceiling_lower(struct coto_policy *ceiling, enum coto_opt opt, const char *name,
@@ -43,7 +43,8 @@ static bool has_ceiling(enum coto_opt opt)
     return opt == COTO_OPT_TIMEOUT;
 }
 
-int coto_ceiling_apply(const struct coto_policy *ceiling, struct coto_policy *policy, struct coto_err *err)
+int coto_ceiling_apply(const struct coto_policy *ceiling, struct coto_policy *policy,
+                       struct coto_err *err)
 {
     for (int i = 0; i < COTO_OPT_COUNT; i++) {
         enum coto_opt opt = (enum coto_opt)i;

@@ -1,6 +1,6 @@
-/* Kinds of sandboxes that are kept ready: the service's own from the start (daemon/front.c), those of
- * other profiles and of languages without a template from the first request for one on. Requests with
- * limits of their own are of no kind. On a worker. */
+/* Kinds of sandboxes that are kept ready: the service's own from the start (daemon/front.c), those
+ * of other profiles and of languages without a template from the first request for one on. Requests
+ * with limits of their own are of no kind. On a worker. */
 #include "api/api.h"
 
 #include <stdio.h>

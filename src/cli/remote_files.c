@@ -50,7 +50,8 @@ static int add_dir(struct walk *w, int fd, const char *target, int depth);
 
 static int add_entry(struct walk *w, int dirfd, const char *name, const char *target, int depth)
 {
-    coto_auto_fd fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    coto_auto_fd fd =
+        openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     struct stat st;
 
     if (fd < 0 && errno == ELOOP)
@@ -89,7 +90,8 @@ static int add_dir(struct walk *w, int fd, const char *target, int depth)
     return failed;
 }
 
-int coto_cli_add_files(struct coto_json *json, const struct coto_policy *policy, struct coto_err *err)
+int coto_cli_add_files(struct coto_json *json, const struct coto_policy *policy,
+                       struct coto_err *err)
 {
     struct coto_plan plan = {.rootfs = {.fd = -1},
                              .workdir = strdup(coto_policy_str(policy, COTO_OPT_WORKDIR)),

@@ -584,7 +584,8 @@ int coto_core_run_in(struct coto_run_in *in, const struct coto_plan *plan, const
 int coto_core_start_ahead(struct coto_sandbox *sandbox, const struct coto_plan *plan,
                           struct coto_err *err)
 {
-    const struct coto_io io = {.in_fd = -1, .out_fd = -1, .err_fd = -1, .artifacts_fd = -1, .cancel_fd = -1};
+    const struct coto_io io = {
+        .in_fd = -1, .out_fd = -1, .err_fd = -1, .artifacts_fd = -1, .cancel_fd = -1};
     struct coto_result result;
     struct coto_session s = {.plan = plan,
                              .io = &io,

@@ -24,7 +24,8 @@ static int check_profiles(const struct coto_settings *settings, struct coto_err 
         for (unsigned k = 0; k < coto_profile_count; k++)
             known = known || strcmp(coto_profiles[k].name, allowed->items[i]) == 0;
         if (!known) {
-            coto_err_set(err, COTO_ERR_USAGE, 0, "allow-profile: no profile '%.60s'", allowed->items[i]);
+            coto_err_set(err, COTO_ERR_USAGE, 0, "allow-profile: no profile '%.60s'",
+                         allowed->items[i]);
             return coto_err_remedy(err, "coto profiles lists all");
         }
     }
@@ -40,7 +41,8 @@ static int check_levels(const struct coto_settings *settings, struct coto_err *e
 
     for (size_t i = 0; i < allowed->count; i++)
         if (strcmp(allowed->items[i], "standard") != 0 && strcmp(allowed->items[i], "high") != 0)
-            return coto_err_set(err, COTO_ERR_USAGE, 0, "allow-isolation: '%.60s' is neither standard nor high",
+            return coto_err_set(err, COTO_ERR_USAGE, 0,
+                                "allow-isolation: '%.60s' is neither standard nor high",
                                 allowed->items[i]);
     return 0;
 }
@@ -52,7 +54,8 @@ int coto_ceiling_read(const struct coto_settings *settings, struct coto_policy *
                  coto_ceiling_init(ret_ceiling, err);
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0] && !failed; i++)
-        failed = coto_ceiling_lower(ret_ceiling, rows[i].opt, coto_setting_infos[rows[i].setting].name,
-                                    coto_settings_text(settings, rows[i].setting), err);
+        failed =
+            coto_ceiling_lower(ret_ceiling, rows[i].opt, coto_setting_infos[rows[i].setting].name,
+                               coto_settings_text(settings, rows[i].setting), err);
     return failed ? -1 : 0;
 }

@@ -98,7 +98,10 @@ static void exec_launcher(const struct keeper *k, const char *path, int keeper)
     static const struct {
         const char *name;
         enum coto_opt opt;
-    } most[] = {{"memory", COTO_OPT_MEMORY}, {"cpus", COTO_OPT_CPUS}, {"pids", COTO_OPT_PIDS}, {"disk", COTO_OPT_DISK}};
+    } most[] = {{"memory", COTO_OPT_MEMORY},
+                {"cpus", COTO_OPT_CPUS},
+                {"pids", COTO_OPT_PIDS},
+                {"disk", COTO_OPT_DISK}};
     char *envp[] = {NULL};
     sigset_t none;
 

@@ -1,7 +1,7 @@
 /* A front may die at any time; the sandboxes that callers hold do not die with it.
  *
- * Such a box comes with a text that only fronts understand, and a copy of its stream stays here. When
- * the front is gone nobody knows how much of a frame it had read or written. So the box gets
+ * Such a box comes with a text that only fronts understand, and a copy of its stream stays here.
+ * When the front is gone nobody knows how much of a frame it had read or written. So the box gets
  * another stream: its init is sent the other end as a descriptor through the old one, which it
  * takes for the beginning of a new talk (init/main.c). The next front asks for all of them.
  * A box without such a text ends, unless somebody who outlives the front (an async execution)

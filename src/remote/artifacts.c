@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 /* KEY; with KEY_base64 beside it where it is not text. */
-static int take_bytes(const json_t *object, const char *key, const char *key_base64, struct coto_buf *out)
+static int take_bytes(const json_t *object, const char *key, const char *key_base64,
+                      struct coto_buf *out)
 {
     const json_t *text = json_object_get(object, key);
     const json_t *coded = json_object_get(object, key_base64);
@@ -41,7 +42,8 @@ int coto_remote_artifact(int dirfd, const json_t *artifact, struct coto_err *err
         return fail(coto_buf_str(&name), "larger than what a service sends in an answer", err);
     coto_auto_fd fd = coto_outfile_create(dirfd, coto_buf_str(&name));
     if (fd < 0 || coto_fd_write_all(fd, coto_buf_str(&content), content.len))
-        return coto_err_set(err, COTO_ERR_OUTPUT, errno, "--artifacts: '%.300s'", coto_buf_str(&name));
+        return coto_err_set(err, COTO_ERR_OUTPUT, errno, "--artifacts: '%.300s'",
+                            coto_buf_str(&name));
     return 0;
 }
 
@@ -60,7 +62,8 @@ int coto_remote_artifacts(int dirfd, const json_t *result, struct coto_err *err)
     size_t i;
 
     json_array_foreach (json_object_get(result, "artifacts"), i, item) {
-        bool has_bytes = json_object_get(item, "content") || json_object_get(item, "content_base64");
+        bool has_bytes =
+            json_object_get(item, "content") || json_object_get(item, "content_base64");
         if ((has_bytes || !is_there(dirfd, item)) && coto_remote_artifact(dirfd, item, err))
             return -1;
     }
