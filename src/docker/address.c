@@ -71,7 +71,8 @@ static int tls_failed(const char *what, const char *file, struct coto_err *err)
     coto_err_set(err, COTO_ERR_INPUT, 0, "docker: %s '%s': %s", what, file,
                  code ? ERR_reason_error_string(code) : "it cannot be read");
     ERR_clear_error();
-    return coto_err_remedy(err, "DOCKER_CERT_PATH names a directory with ca.pem, cert.pem, key.pem");
+    return coto_err_remedy(err,
+                           "DOCKER_CERT_PATH names a directory with ca.pem, cert.pem, key.pem");
 }
 
 static int load_files(SSL_CTX *tls, const char *dir, struct coto_err *err)
@@ -209,8 +210,9 @@ static int start_tls(const struct engine *engine, struct engine_conn *conn, stru
                  : code           ? ERR_reason_error_string(code)
                                   : "the connection ended");
     ERR_clear_error();
-    return coto_err_remedy(err, "check ca.pem, cert.pem and key.pem in DOCKER_CERT_PATH, and the name "
-                                "in DOCKER_HOST");
+    return coto_err_remedy(err,
+                           "check ca.pem, cert.pem and key.pem in DOCKER_CERT_PATH, and the name "
+                           "in DOCKER_HOST");
 }
 
 int engine_connect(const struct engine *engine, struct engine_conn *ret_conn, struct coto_err *err)

@@ -38,18 +38,24 @@ static int create_refused(const struct container *c, const struct engine_reply *
     engine_message(reply, why, sizeof why);
     if (reply->status == 404) {
         coto_err_set(err, COTO_ERR_INPUT, 0, "docker: the engine has no image '%s'", c->image);
-        return coto_err_remedy(err, "get it (docker pull %.150s), build it (docker/sandbox.Dockerfile), or "
-                                    "name another with --image", c->image);
+        return coto_err_remedy(
+            err,
+            "get it (docker pull %.150s), build it (docker/sandbox.Dockerfile), or "
+            "name another with --image",
+            c->image);
     }
     if (strstr(why, "runtime") && (strstr(why, "nknown") || strstr(why, "invalid"))) {
         coto_err_set(err, COTO_ERR_UNAVAILABLE, 0, "docker: the engine knows no runtime '%s'",
                      c->runtime);
-        return coto_err_remedy(err, "register it under \"runtimes\" in /etc/docker/daemon.json and restart "
-                                    "the engine, or name another with --runtime");
+        return coto_err_remedy(
+            err, "register it under \"runtimes\" in /etc/docker/daemon.json and restart "
+                 "the engine, or name another with --runtime");
     }
     if (strstr(why, "bind source path does not exist")) {
-        coto_err_set(err, COTO_ERR_UNAVAILABLE, 0, "docker: the engine does not see coto-init: %s", why);
-        return coto_err_remedy(err, "the engine is on another host: install coto at the same place there");
+        coto_err_set(err, COTO_ERR_UNAVAILABLE, 0, "docker: the engine does not see coto-init: %s",
+                     why);
+        return coto_err_remedy(
+            err, "the engine is on another host: install coto at the same place there");
     }
     coto_err_set(err, COTO_ERR_SYSTEM, 0, "docker: create a container: %s", why);
     return coto_err_remedy(err, "look at the engine's log: journalctl -u docker");
@@ -132,9 +138,11 @@ static int start(const struct container *c, struct coto_err *err)
         return 0;
     coto_err_set(err, COTO_ERR_SYSTEM, 0, "docker: start the container%s%s: %s",
                  c->runtime[0] ? " with runtime " : "", c->runtime, why);
-    return coto_err_remedy(err, "try the image and the runtime by hand (docker run --rm%s%s %.100s true), and "
-                                "look at the engine's log",
-                           c->runtime[0] ? " --runtime " : "", c->runtime, c->image);
+    return coto_err_remedy(
+        err,
+        "try the image and the runtime by hand (docker run --rm%s%s %.100s true), and "
+        "look at the engine's log",
+        c->runtime[0] ? " --runtime " : "", c->runtime, c->image);
 }
 
 static int read_pid(struct container *c, struct coto_err *err)
@@ -147,6 +155,8 @@ static int read_pid(struct container *c, struct coto_err *err)
     const char *runtime =
         json_string_value(json_object_get(json_object_get(shown, "HostConfig"), "Runtime"));
     snprintf(c->used_runtime, sizeof c->used_runtime, "%s", runtime ? runtime : "?");
+    c->memory_swap =
+        json_integer_value(json_object_get(json_object_get(shown, "HostConfig"), "MemorySwap"));
     json_decref(shown);
     return 0;
 }
@@ -180,8 +190,8 @@ int container_make(struct container *c, const char *spec_text, struct coto_err *
     const char *image = json_string_value(json_object_get(spec, "Image"));
     snprintf(c->image, sizeof c->image, "%s", image ? image : "");
     snprintf(c->runtime, sizeof c->runtime, "%s", runtime ? json_string_value(runtime) : "");
-    int failed = create(c, body, err) || compare(c, spec, err) || attach(c, err) ||
-                 start(c, err) || read_pid(c, err);
+    int failed = create(c, body, err) || compare(c, spec, err) || attach(c, err) || start(c, err) ||
+                 read_pid(c, err);
     free(body);
     json_decref(spec);
     if (failed) {
@@ -223,7 +233,8 @@ int container_remove(struct container *c, struct coto_err *err)
     }
     if (c->is_gone)
         return 0;
-    coto_err_set(err, COTO_ERR_SYSTEM, 0, "docker: the engine does not remove container %.12s", c->id);
+    coto_err_set(err, COTO_ERR_SYSTEM, 0, "docker: the engine does not remove container %.12s",
+                 c->id);
     return coto_err_remedy(err, "look at the engine's log: journalctl -u docker");
 }
 
@@ -298,7 +309,8 @@ void container_events(const struct container *c, int64_t *ret_ooms, int64_t *ret
     *ret_exit = -1;
     clock_gettime(CLOCK_REALTIME, &now);
     snprintf(path, sizeof path,
-             "/events?since=%lld&until=%lld.%09ld&filters=%%7B%%22container%%22%%3A%%5B%%22%s%%22%%5D%%7D",
+             "/events?since=%lld&until=%lld.%09ld&filters=%%7B%%22container%%22%%3A%%5B%%22%s%%22%%"
+             "5D%%7D",
              (long long)c->since, (long long)now.tv_sec, now.tv_nsec, c->id);
     if (!c->id[0] || engine_call(c->engine, "GET", path, NULL, &reply, &err))
         return;

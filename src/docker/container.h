@@ -9,13 +9,14 @@
 
 struct container {
     const struct engine *engine;
-    char id[80];        /* the engine's; "" none */
-    bool is_gone;       /* the engine has forgotten it */
-    char execution[64]; /* ours */
+    char id[80];                  /* the engine's; "" none */
+    bool is_gone;                 /* the engine has forgotten it */
+    char execution[64];           /* ours */
     char image[272], runtime[72]; /* for messages */
-    char used_runtime[72]; /* as inspect names it */
+    char used_runtime[72];        /* as inspect names it */
+    int64_t memory_swap; /* as inspect shows it; -1: no limit */
     int64_t pid;
-    int64_t since;      /* when it was made, for the engine's events */
+    int64_t since;             /* when it was made, for the engine's events */
     struct engine_conn stream; /* hijacked: bytes to stdin, framed stdout and stderr back */
     struct coto_buf rest;      /* of it, that came with the head */
 };

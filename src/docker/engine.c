@@ -47,7 +47,8 @@ ssize_t engine_read(struct engine_conn *conn, void *to, size_t size)
 
     if (conn->tls) {
         errno = 0;
-        return tls_result(conn, SSL_read(conn->tls, to, (int)(size > INT32_MAX ? INT32_MAX : size)));
+        return tls_result(conn,
+                          SSL_read(conn->tls, to, (int)(size > INT32_MAX ? INT32_MAX : size)));
     }
     do
         n = recv(conn->fd, to, size, 0);
@@ -226,7 +227,8 @@ static int read_body(struct engine_conn *conn, const struct head *head, struct c
         rest->len += (size_t)n;
     }
     if (done < 0 || body->failed)
-        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "docker: an answer is malformed or too long");
+        return coto_err_set(err, COTO_ERR_INTERNAL, 0,
+                            "docker: an answer is malformed or too long");
     return 0;
 }
 
@@ -238,7 +240,8 @@ static int send_request(struct engine_conn *conn, const struct engine *engine, c
     coto_auto_buf text = {0};
     size_t len = body ? strlen(body) : 0;
 
-    coto_buf_addf(&text, "%s %s%s HTTP/1.1\r\nHost: docker\r\nUser-Agent: coto/" COTO_VERSION "\r\n%s",
+    coto_buf_addf(&text,
+                  "%s %s%s HTTP/1.1\r\nHost: docker\r\nUser-Agent: coto/" COTO_VERSION "\r\n%s",
                   method, engine->api, path, more);
     if (body)
         coto_buf_addf(&text, "Content-Type: application/json\r\n");
@@ -268,8 +271,8 @@ int engine_receive(struct engine_conn *conn, struct engine_reply *ret_reply, str
     return 0;
 }
 
-int engine_call(const struct engine *engine, const char *method, const char *path,
-                const char *body, struct engine_reply *ret_reply, struct coto_err *err)
+int engine_call(const struct engine *engine, const char *method, const char *path, const char *body,
+                struct engine_reply *ret_reply, struct coto_err *err)
 {
     struct engine_conn conn;
 
@@ -307,13 +310,14 @@ int engine_ping(struct engine *engine, struct coto_err *err)
         return -1;
     engine_reply_fini(&reply);
     if (reply.status != 200) {
-        coto_err_set(err, COTO_ERR_UNAVAILABLE, 0, "docker: the engine answers its ping with status %d",
-                     reply.status);
+        coto_err_set(err, COTO_ERR_UNAVAILABLE, 0,
+                     "docker: the engine answers its ping with status %d", reply.status);
         return coto_err_remedy(err, "look at its log: journalctl -u docker");
     }
     if (reply.api_minor < API_OLDEST) {
-        coto_err_set(err, COTO_ERR_UNAVAILABLE, 0, "docker: the engine speaks API 1.%u, coto needs 1.%d",
-                     reply.api_minor, API_OLDEST);
+        coto_err_set(err, COTO_ERR_UNAVAILABLE, 0,
+                     "docker: the engine speaks API 1.%u, coto needs 1.%d", reply.api_minor,
+                     API_OLDEST);
         return coto_err_remedy(err, "install Docker 20.10 or newer");
     }
     snprintf(engine->api, sizeof engine->api, "/v1.%d",

@@ -43,8 +43,8 @@ int engine_ping(struct engine *engine, struct coto_err *err);
 
 /* A call and its whole answer, whatever its status; body NULL: none. Only what keeps an
  * answer from coming is an error. */
-int engine_call(const struct engine *engine, const char *method, const char *path,
-                const char *body, struct engine_reply *ret_reply, struct coto_err *err);
+int engine_call(const struct engine *engine, const char *method, const char *path, const char *body,
+                struct engine_reply *ret_reply, struct coto_err *err);
 /* Its second half: a head and a body from a connection. */
 int engine_receive(struct engine_conn *conn, struct engine_reply *ret_reply, struct coto_err *err);
 void engine_reply_fini(struct engine_reply *reply);
@@ -65,5 +65,4 @@ void engine_close(struct engine_conn *conn);
 bool engine_has_more(const struct engine_conn *conn);
 
 /* address.c */
-int engine_connect(const struct engine *engine, struct engine_conn *ret_conn,
-                   struct coto_err *err);
+int engine_connect(const struct engine *engine, struct engine_conn *ret_conn, struct coto_err *err);

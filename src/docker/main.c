@@ -54,6 +54,7 @@ static int say_runs(const struct container *c)
 
     coto_frame_add_text(&out, (enum coto_tag)COTO_DOCKER_CONTAINER, c->id);
     coto_frame_add_text(&out, (enum coto_tag)COTO_DOCKER_RUNTIMES, c->used_runtime);
+    coto_frame_add_num(&out, (enum coto_tag)COTO_DOCKER_NO_SWAP, c->memory_swap == -1);
     coto_frame_add_num(&out, (enum coto_tag)COTO_DOCKER_PID, (uint64_t)c->pid);
     coto_frame_add_num(&out, (enum coto_tag)COTO_DOCKER_LOCAL, c->engine->is_unix);
     coto_frame_end(&out, at);
@@ -92,7 +93,7 @@ static void add_words(struct coto_buf *out, enum coto_docker_tag tag, const json
 
     for (size_t i = 0; i < json_array_size(list); i++)
         coto_buf_addf(&words, "%s%s", i ? " " : "", json_string_value(json_array_get(list, i)));
-    json_object_foreach((json_t *)list, key, value)
+    json_object_foreach ((json_t *)list, key, value)
         coto_buf_addf(&words, "%s%s", words.len ? " " : "", key);
     coto_frame_add_text(out, (enum coto_tag)tag, coto_buf_str(&words));
 }

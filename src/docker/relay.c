@@ -22,7 +22,7 @@ struct relay {
     struct coto_buf to_engine, to_driver;
     unsigned char head[HEADER];
     size_t head_len;
-    uint64_t left;  /* of the piece that is arriving */
+    uint64_t left;         /* of the piece that is arriving */
     struct coto_buf words; /* what coto-init or the runtime said on stderr */
     bool driver_done, engine_done, over;
 };
@@ -106,8 +106,8 @@ static void from_driver(struct relay *r)
 static void to_driver(struct relay *r)
 {
     while (r->to_driver.len > 0) {
-        ssize_t n = send(r->stream_fd, r->to_driver.data, r->to_driver.len,
-                         MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t n =
+            send(r->stream_fd, r->to_driver.data, r->to_driver.len, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)

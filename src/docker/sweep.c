@@ -81,10 +81,11 @@ void container_sweep(const struct engine *engine)
 {
     struct coto_err err;
     /* {"label":["coto.owner"],"status":["created","exited","dead"]} */
-    json_t *found = list(engine,
-                         "%7B%22label%22%3A%5B%22" COTO_DOCKER_OWNER
-                         "%22%5D%2C%22status%22%3A%5B%22created%22%2C%22exited%22%2C%22dead%22%5D%7D",
-                         &err);
+    json_t *found =
+        list(engine,
+             "%7B%22label%22%3A%5B%22" COTO_DOCKER_OWNER
+             "%22%5D%2C%22status%22%3A%5B%22created%22%2C%22exited%22%2C%22dead%22%5D%7D",
+             &err);
 
     for (size_t i = 0; i < json_array_size(found); i++) {
         const json_t *item = json_array_get(found, i);

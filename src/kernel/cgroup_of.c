@@ -10,14 +10,15 @@
 #include <string.h>
 
 static const char *const names_v1[COTO_CG_COUNT] = {
-    [COTO_CG_MEMORY] = "memory", [COTO_CG_PIDS] = "pids", [COTO_CG_CPU] = "cpu",
+    [COTO_CG_MEMORY] = "memory",   [COTO_CG_PIDS] = "pids", [COTO_CG_CPU] = "cpu",
     [COTO_CG_CPUACCT] = "cpuacct", [COTO_CG_IO] = "blkio",
 };
 
 static int open_dir(const char *hierarchy, const char *path)
 {
     char full[1024];
-    int n = snprintf(full, sizeof full, "/sys/fs/cgroup%s%s%s", *hierarchy ? "/" : "", hierarchy, path);
+    int n =
+        snprintf(full, sizeof full, "/sys/fs/cgroup%s%s%s", *hierarchy ? "/" : "", hierarchy, path);
 
     return n > 0 && (size_t)n < sizeof full ? open(full, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
 }

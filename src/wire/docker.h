@@ -11,7 +11,7 @@
 
 enum coto_docker_frame {
     COTO_DOCKER_CREATE = 96, /* ID SPEC: make, compare, attach, start */
-    COTO_DOCKER_RUNS = 97,   /* CONTAINER PID LOCAL RUNTIMES (the one used) */
+    COTO_DOCKER_RUNS = 97,   /* CONTAINER PID LOCAL NO_SWAP RUNTIMES (the one used) */
     COTO_DOCKER_ASK = 98,    /* what it has used */
     COTO_DOCKER_USED = 99,   /* CPU_USER CPU_SYSTEM MEMORY PIDS, each only if the engine knows */
     COTO_DOCKER_KILL = 100,
@@ -37,6 +37,7 @@ enum coto_docker_tag {
     COTO_DOCKER_VERSION,
     COTO_DOCKER_RUNTIMES,    /* names, blanks between */
     COTO_DOCKER_SECURITY,    /* the engine's security options, blanks between */
+    COTO_DOCKER_NO_SWAP,     /* 1: no limit on swap is in force */
     COTO_DOCKER_LIMITS,      /* bits: memory, swap, cpus, pids */
 };
 

@@ -102,6 +102,7 @@ LIES = {
     "HostConfig.Privileged": put("HostConfig", "Privileged", True),
     "HostConfig.NetworkMode": put("HostConfig", "NetworkMode", "bridge"),
     "HostConfig.Memory": put("HostConfig", "Memory", 0),
+    "HostConfig.MemorySwap": put("HostConfig", "MemorySwap", 1 << 40),
     "HostConfig.PidsLimit": put("HostConfig", "PidsLimit", None),
     "HostConfig.ReadonlyRootfs": put("HostConfig", "ReadonlyRootfs", False),
     "HostConfig.CapAdd": put("HostConfig", "CapAdd", ["SYS_ADMIN"]),
@@ -130,6 +131,11 @@ def test_control(stand_in):
     refused_at = run(*RUN, env=stand_in.env)
     assert refused_at.status == 70 and b"attach" in refused_at.err, refused_at
     assert stand_in.removed and any(call.endswith("/attach") for call in stand_in.calls)
+
+
+def test_a_kernel_that_counts_no_swap_is_no_reason_to_refuse(stand_in):
+    stand_in.changes = put("HostConfig", "MemorySwap", -1)
+    assert b"attach" in run(*RUN, env=stand_in.env).err
 
 
 def test_labels_and_names_are_in_the_call(stand_in):

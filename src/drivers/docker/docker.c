@@ -101,10 +101,13 @@ static int take_runs(struct docker *d, struct coto_err *err)
         return -1;
     coto_auto_free char *id = coto_field_text(&frame, (enum coto_tag)COTO_DOCKER_CONTAINER);
     if ((int)frame.type != COTO_DOCKER_RUNS || !id)
-        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "docker: unexpected answer from coto-docker");
+        return coto_err_set(err, COTO_ERR_INTERNAL, 0,
+                            "docker: unexpected answer from coto-docker");
     coto_auto_free char *runtime = coto_field_text(&frame, (enum coto_tag)COTO_DOCKER_RUNTIMES);
     snprintf(d->container, sizeof d->container, "%s", id);
-    snprintf(d->base.runtime, sizeof d->base.runtime, "docker, runtime %s", runtime ? runtime : "?");
+    snprintf(d->base.runtime, sizeof d->base.runtime, "docker, runtime %s",
+             runtime ? runtime : "?");
+    d->has_no_swap_limit = coto_field_num(&frame, (enum coto_tag)COTO_DOCKER_NO_SWAP);
     await_init(d);
     if (coto_field_num(&frame, (enum coto_tag)COTO_DOCKER_LOCAL))
         look_from_host(d, (pid_t)coto_field_num(&frame, (enum coto_tag)COTO_DOCKER_PID));
@@ -117,9 +120,11 @@ static int check_writable(const struct docker *d, struct coto_err *err)
 {
     if (!d->plan->writable_output_only || d->base.apply_landlock)
         return 0;
-    coto_err_set(err, COTO_ERR_WALL, 0,
-                 "docker: workspace-writable 'output' needs Landlock, which this container has not");
-    return coto_err_remedy(err, "use --workspace-writable all, another --runtime, or --isolation process");
+    coto_err_set(
+        err, COTO_ERR_WALL, 0,
+        "docker: workspace-writable 'output' needs Landlock, which this container has not");
+    return coto_err_remedy(
+        err, "use --workspace-writable all, another --runtime, or --isolation process");
 }
 
 static void docker_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_usage);

@@ -19,7 +19,7 @@
 struct docker {
     struct coto_sandbox base; /* first */
     const struct coto_plan *plan;
-    pid_t helper; /* 0: none */
+    pid_t helper;  /* 0: none */
     int helper_fd; /* pidfd of it */
     int control_fd;
     struct coto_frame_reader reader;
@@ -27,6 +27,7 @@ struct docker {
     pid_t pid; /* of the container's first process, where this host shows it; 0 */
     int pid_fd;
     bool is_host_process; /* it is coto-init on this kernel, not a kernel of its own */
+    bool has_no_swap_limit; /* the engine dropped it */
     bool has_group;
     struct coto_cgroup group;
     bool is_gone; /* the engine or coto-docker went away in the middle */
@@ -51,4 +52,3 @@ int docker_send(struct docker *d, const struct coto_buf *frame);
 int docker_receive(struct docker *d, struct coto_frame *ret_frame, struct coto_err *err);
 /* A frame without fields, and its answer. */
 int docker_ask(struct docker *d, int type, struct coto_frame *ret_frame, struct coto_err *err);
-

@@ -26,7 +26,8 @@ static const struct {
 /* By its name only: what the engine starts under it is seen when it runs. */
 static bool has_own_kernel(const char *runtime)
 {
-    return runtime && (strstr(runtime, "runsc") || strstr(runtime, "gvisor") || strstr(runtime, "kata"));
+    return runtime &&
+           (strstr(runtime, "runsc") || strstr(runtime, "gvisor") || strstr(runtime, "kata"));
 }
 
 /* coto-init counts too, and one process is not enough for it and a program. */
@@ -116,7 +117,8 @@ static int add_security(struct coto_json *json, const struct coto_plan *plan, st
         if (plan->caps >> caps[i].bit & 1)
             coto_json_str(json, NULL, caps[i].name);
     coto_json_end(json, ']');
-    return seccomp.failed || apparmor.failed ? coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "docker") : 0;
+    return seccomp.failed || apparmor.failed ? coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "docker")
+                                             : 0;
 }
 
 static void add_limits(struct coto_json *json, const struct coto_plan *plan)
@@ -150,8 +152,10 @@ static void add_limits(struct coto_json *json, const struct coto_plan *plan)
 /* What engines can be told to do by default, or by an image, and must not do here. */
 static void add_never(struct coto_json *json)
 {
-    static const char *const lists[] = {"Binds", "Devices", "DeviceRequests", "DeviceCgroupRules",
-                                        "VolumesFrom", "Links", "ExtraHosts", "GroupAdd", "Dns"};
+    static const char *const lists[] = {
+        "Binds",       "Devices", "DeviceRequests", "DeviceCgroupRules",
+        "VolumesFrom", "Links",   "ExtraHosts",     "GroupAdd",
+        "Dns"};
     static const char *const off[] = {"Privileged", "PublishAllPorts", "OomKillDisable", "Init"};
 
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {

@@ -71,8 +71,7 @@ static void say_namespaces(struct docker *d)
         else if (spaces[i].shown && (!inode || !d->is_host_process))
             say(d, spaces[i].wall, true, INSPECT, spaces[i].shown);
         else
-            deny(d, spaces[i].wall,
-                 inode ? "it is the host's own" : "it cannot be seen from here");
+            deny(d, spaces[i].wall, inode ? "it is the host's own" : "it cannot be seen from here");
     }
     if (!d->base.walls[COTO_WALL_USERNS].up)
         deny(d, COTO_WALL_USERNS, "the engine runs without userns-remap");
@@ -113,7 +112,8 @@ static void say_apparmor(struct docker *d)
         coto_file_read_at(AT_FDCWD, path, label, sizeof label) <= 0)
         deny(d, COTO_WALL_APPARMOR, "the container's label cannot be seen from here");
     else
-        say(d, COTO_WALL_APPARMOR, coto_apparmor_is_enforced(label), "profile of the container", label);
+        say(d, COTO_WALL_APPARMOR, coto_apparmor_is_enforced(label), "profile of the container",
+            label);
 }
 
 /* ---- limits ---- */
@@ -143,24 +143,34 @@ static void say_limits(struct docker *d)
         coto_cgroup_limits_of(&d->group, &l);
     say_limit(d, COTO_WALL_MEMORY, plan->memory_bytes, l.memory_bytes, l.memory_file);
     say_limit(d, COTO_WALL_SWAP, plan->swap_bytes, l.swap_bytes, l.swap_file);
+    if (swap->wanted && d->has_no_swap_limit && plan->swap_bytes != COTO_UNIT_NONE) {
+        swap->up = false;
+        deny(d, COTO_WALL_SWAP, "the engine's kernel counts no swap");
+    }
     say_limit(d, COTO_WALL_CPU, plan->cpus_milli, l.cpus_milli, l.cpu_file);
     say_limit(d, COTO_WALL_PIDS, docker_pids(plan), l.pids, l.pids_file);
     if (d->base.guest_kernel && d->plan->want & COTO_WALL_BIT(PIDS)) {
         char why[160];
-        snprintf(why, sizeof why, "the container's kernel is held to %" PRId64 " tasks of the host, not its programs",
+        snprintf(why, sizeof why,
+                 "the container's kernel is held to %" PRId64
+                 " tasks of the host, not its programs",
                  l.pids);
         d->base.walls[COTO_WALL_PIDS].up = false;
         deny(d, COTO_WALL_PIDS, why);
     }
-    if (swap->wanted && d->has_group && !swap->up && plan->swap_bytes == 0 && !coto_host_has_swap()) {
+    if (swap->wanted && d->has_group && !swap->up && plan->swap_bytes == 0 &&
+        !coto_host_has_swap()) {
         say(d, COTO_WALL_SWAP, true, "host has no swap", "0");
         swap->note[0] = '\0';
     }
     if (plan->want & COTO_WALL_BIT(CPU_TIME))
-        say(d, COTO_WALL_CPU_TIME, d->has_group, d->has_group ? "supervisor, cgroup account" : "", "");
+        say(d, COTO_WALL_CPU_TIME, d->has_group, d->has_group ? "supervisor, cgroup account" : "",
+            "");
     if (plan->want & COTO_WALL_BIT(CPU_TIME) && !d->has_group)
-        deny(d, COTO_WALL_CPU_TIME, "per process only (rlimit cpu): the container's cgroup is not visible");
-    deny(d, COTO_WALL_IOPS, "what can be written is in memory; the image is read at the host's speed");
+        deny(d, COTO_WALL_CPU_TIME,
+             "per process only (rlimit cpu): the container's cgroup is not visible");
+    deny(d, COTO_WALL_IOPS,
+         "what can be written is in memory; the image is read at the host's speed");
 }
 
 void docker_say_walls(struct docker *d)
@@ -173,18 +183,19 @@ void docker_say_walls(struct docker *d)
     if (d->plan->want & COTO_WALL_BIT(APPARMOR))
         say_apparmor(d);
     if (!d->base.apply_landlock)
-        deny(d, COTO_WALL_LANDLOCK, d->is_host_process ? "this kernel has no Landlock"
-                                                       : "the container has a kernel of its own");
+        deny(d, COTO_WALL_LANDLOCK,
+             d->is_host_process ? "this kernel has no Landlock"
+                                : "the container has a kernel of its own");
 }
 
 /* Those that only coto-init can tell about are looked at when the program has started. */
 int docker_check_walls(const struct docker *d, struct coto_err *err)
 {
-    const coto_wallset later = COTO_WALL_BIT(CAPS) | COTO_WALL_BIT(NNP) | COTO_WALL_BIT(SECCOMP) |
-                               COTO_WALL_BIT(ROOT_RO) | COTO_WALL_BIT(FDS) | COTO_WALL_BIT(DISK) |
-                               COTO_WALL_BIT(INODES) | COTO_WALL_BIT(NOFILE) | COTO_WALL_BIT(FSIZE) |
-                               COTO_WALL_BIT(TIMEOUT) | COTO_WALL_BIT(OUTPUT) |
-                               (d->base.apply_landlock ? COTO_WALL_BIT(LANDLOCK) : 0);
+    const coto_wallset later =
+        COTO_WALL_BIT(CAPS) | COTO_WALL_BIT(NNP) | COTO_WALL_BIT(SECCOMP) | COTO_WALL_BIT(ROOT_RO) |
+        COTO_WALL_BIT(FDS) | COTO_WALL_BIT(DISK) | COTO_WALL_BIT(INODES) | COTO_WALL_BIT(NOFILE) |
+        COTO_WALL_BIT(FSIZE) | COTO_WALL_BIT(TIMEOUT) | COTO_WALL_BIT(OUTPUT) |
+        (d->base.apply_landlock ? COTO_WALL_BIT(LANDLOCK) : 0);
     coto_wallset missing = d->plan->need & ~later;
 
     for (int i = 0; i < COTO_WALL_COUNT; i++) {
