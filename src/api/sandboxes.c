@@ -182,7 +182,9 @@ static void create(struct api_job *job, int channel_fd)
     coto_clock_utc(s->created_at);
     api_write_hold(job, &hold);
     api_kind_asked(job, &s->plan);
-    if (coto_launch_create_held(channel_fd, &s->plan, &hold, &s->box, &job->err) || put_files(job, s))
+    if (coto_launch_create_held(channel_fd, &s->plan, job->api->workers.queued, &hold, &s->box,
+                                &job->err) ||
+        put_files(job, s))
         return;
     api_record_sandbox(job, "alive");
 }

@@ -176,12 +176,14 @@ int coto_launch_create(int channel_fd, const struct coto_plan *plan, unsigned wa
     return create(channel_fd, plan, &buf, at, ret_sandbox, err);
 }
 
-int coto_launch_create_held(int channel_fd, const struct coto_plan *plan, const struct coto_buf *hold,
-                            struct coto_sandbox **ret_sandbox, struct coto_err *err)
+int coto_launch_create_held(int channel_fd, const struct coto_plan *plan, unsigned waiting,
+                            const struct coto_buf *hold, struct coto_sandbox **ret_sandbox,
+                            struct coto_err *err)
 {
     coto_auto_buf buf = {0};
     size_t at = coto_frame_begin(&buf, COTO_FRAME_CREATE, 0);
 
+    coto_frame_add_num(&buf, COTO_TAG_L_WAITING, waiting);
     if (hold->len && hold->len <= COTO_LAUNCH_HOLD)
         coto_frame_add(&buf, COTO_TAG_L_HOLD, hold->data, hold->len);
     return create(channel_fd, plan, &buf, at, ret_sandbox, err);

@@ -17,8 +17,9 @@ int coto_launch_create(int channel_fd, const struct coto_plan *plan, unsigned wa
 /* The same for a sandbox that outlives this process when that dies: the next one asks for it and
  * gets this text (at most COTO_LAUNCH_HOLD bytes) back. */
 #define COTO_LAUNCH_HOLD (32u * 1024)
-int coto_launch_create_held(int channel_fd, const struct coto_plan *plan, const struct coto_buf *hold,
-                            struct coto_sandbox **ret_sandbox, struct coto_err *err);
+int coto_launch_create_held(int channel_fd, const struct coto_plan *plan, unsigned waiting,
+                            const struct coto_buf *hold, struct coto_sandbox **ret_sandbox,
+                            struct coto_err *err);
 /* The first sandbox from `from` on that a process before this one held. `number` is 0 when there is none. */
 struct coto_launch_held {
     uint64_t number;
