@@ -215,8 +215,12 @@ static int make_place(struct making *m, const char *target, bool is_dir, struct 
 
     for (size_t i = 0; i < m->binds.count; i++) {
         size_t n = strlen(m->binds.items[i].target);
-        if (strncmp(m->binds.items[i].target, target, n) == 0 && target[n] == '/')
-            return exists_in_view(m->binds.items[i].source, target + n + 1, target, err);
+        if (strncmp(m->binds.items[i].target, target, n) != 0 || target[n] != '/')
+            continue;
+        /* In what the policy lets be written the runtime makes it, as natively. */
+        return m->binds.items[i].writable
+                   ? 0
+                   : exists_in_view(m->binds.items[i].source, target + n + 1, target, err);
     }
     if (coto_path_make_parents(m->root_fd, at, 0755))
         return cannot("make", target, err);

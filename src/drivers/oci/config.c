@@ -232,6 +232,7 @@ static int add_linux(struct coto_json *j, const struct oci *oci, struct coto_err
         add_resources(j, oci);
     }
     add_hidden(j);
+    coto_json_str(j, "rootfsPropagation", "private");
     if (!oci->chosen.runtime->own_kernel) {
         coto_auto_buf profile = {0};
         if (coto_seccomp_profile(plan->seccomp_tier, plan->noexec, &profile, err))
