@@ -463,7 +463,7 @@ def test_the_table_in_the_docs():
             told.setdefault(promise, {}).update(row)
         lines = ["| promise | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
         lines += [f"| {promise} | " + " | ".join(told[promise].get(name, "-") for name in names) + " |"
-                  for promise in table]
+                  for promise in told]
         head, _, rest = text.partition(MARKS[0])
         PAGE.write_text(head + MARKS[0] + "\n".join(lines) + "\n" + MARKS[1] + rest.partition(MARKS[1])[2])
         return
