@@ -29,11 +29,11 @@ class Store:
     def image(self, verb, *arguments, stdin=None, **more):
         return subprocess.run([COTO, "image", verb, "--images-dir", str(self.path), *map(str, arguments)],
                               input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL,
-                              capture_output=True, timeout=120, **more)
+                              capture_output=True, timeout=300, **more)
 
     def run(self, *arguments, **more):
         return subprocess.run([COTO, "run", "--images-dir", str(self.path), *map(str, arguments)],
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=120, **more)
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=300, **more)
 
     def take(self, source, name="test", *flags, **more):
         """Imports, and tells the digest."""

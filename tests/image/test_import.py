@@ -219,7 +219,7 @@ def test_a_killed_import_leaves_nothing_that_is_listed(store, root):
                           stdout=subprocess.DEVNULL) as maker:
         maker.stdin.write(BASE[:600])
         maker.stdin.flush()
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while not store.drafts() and time.monotonic() < end:
             time.sleep(0.01)
         assert len(store.drafts()) == 1

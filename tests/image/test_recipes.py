@@ -84,7 +84,7 @@ def config(*names, **variables):
     """What docker-compose makes of the files."""
     assert shutil.which("docker-compose"), "apt-get install docker-compose"
     command = ["docker-compose", *(word for name in names for word in ("-f", f"docker-compose.{name}.yml")), "config"]
-    done = subprocess.run(command, cwd=COMPOSE, capture_output=True, text=True, timeout=60,
+    done = subprocess.run(command, cwd=COMPOSE, capture_output=True, text=True, timeout=300,
                           env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **variables})
     assert done.returncode == 0, done.stderr
     return yaml.safe_load(done.stdout)["services"]
@@ -135,7 +135,7 @@ def test_the_command_itself(tmp_path):
 
 def test_staging_wants_a_pinned_image():
     done = subprocess.run(["docker-compose", "-f", "docker-compose.sandbox.yml", "-f", "docker-compose.staging.yml", "config"],
-                          cwd=COMPOSE, capture_output=True, text=True, timeout=60, env={"PATH": "/usr/bin:/bin"})
+                          cwd=COMPOSE, capture_output=True, text=True, timeout=300, env={"PATH": "/usr/bin:/bin"})
     assert done.returncode != 0 and "pin it by digest" in done.stderr
 
 
