@@ -84,7 +84,7 @@ static int clone_planned(const struct coto_setup_path *path, struct coto_err *er
 }
 
 /* An empty file that nobody may open, for a moment. */
-static const char mask[] = ".coto-mask";
+static const char mask[] = ".masked";
 
 static bool is_ours(const char *name)
 {

@@ -13,8 +13,8 @@ import time
 
 import pytest
 
-from .helpers import (COTO, PATH, ROOT, WAITER, cgroups_of, coto, environment, make_rootfs, refused,
-                      run, run_json, running, sh, status_of)
+from .helpers import (COTO, PATH, ROOT, WAITER, cgroup_directories, cgroups_of, coto, environment,
+                      make_rootfs, refused, run, run_json, running, sh, status_of)
 
 RUNC = ["--isolation", "container", "--runtime", "runc", "--allow-runtime", "runc"]
 RUNSC = ["--isolation", "container", "--runtime", "runsc"]
@@ -196,8 +196,9 @@ def test_a_wall_that_the_runtime_left_out(wall, tmp_path):
     script = f"mount --bind {fake} {shutil.which('runc', path=PATH)} && exec \"$@\""
     done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", COTO, "run", *RUNC, "--", "echo", "ran"],
                           capture_output=True, env=environment(), timeout=60)
-    for left in glob.glob("/sys/fs/cgroup/*/coto-somewhere-else"):
-        os.rmdir(left)
+    for left in cgroup_directories():
+        if left.endswith("/coto-somewhere-else"):
+            os.rmdir(left)
     if wall:
         assert done.returncode == 72 and wall in done.stderr.decode() and done.stdout == b"", done
     else:

@@ -265,7 +265,7 @@ static int native_inspect(struct coto_sandbox *sandbox, const struct coto_frame 
     /* The program is starting and we have nothing to do: time to clean up after those that
      * were killed together with their guards. They are rare, and looking takes a tenth of a
      * millisecond: one run in sixteen does. */
-    if (n->has_group && !native_serves && n->pid % 16 == 0)
+    if (n->has_group && !native_serves && n->plan->id[0] == '0')
         coto_cgroup_sweep(&n->cgroup_host);
     if (n->guard.pid > 0)
         hold_mounts(n);
