@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from cli.helpers import status_of
+from cli.helpers import only, status_of
 
 from .daemon import Daemon
 from .helpers import ROOT
@@ -55,10 +55,9 @@ def test_the_memory_of_the_front_is_closed_to_its_own_user(service):
         assert done.returncode != 0 and b"Permission denied" in done.stderr
 
 
+@only(ROOT)  # who alone may look
 def test_keys_and_privileged_descriptors_are_not_in_the_front(service):
     """Neither the lock of the keeper nor anything of a guest's host side but its stream."""
-    if not ROOT:
-        pytest.skip("the front's descriptors are root's to see")
     names = []
     for fd in os.listdir(f"/proc/{service.front}/fd"):
         with contextlib.suppress(FileNotFoundError):  # closed meanwhile

@@ -6,6 +6,8 @@ import subprocess
 
 import pytest
 
+from cli.helpers import only
+
 from .daemon import Daemon
 from .helpers import BIN, PATIENCE, ROOT, wait_until
 
@@ -73,7 +75,7 @@ def test_a_file_that_others_may_write_is_refused(service, mode):
     assert serve("--check", "--config", path).returncode == 0
 
 
-@pytest.mark.skipif(not ROOT, reason="needs a second user")
+@only(ROOT)  # it needs a second user
 def test_a_file_of_another_is_refused(service):
     """DR-11"""
     path = write(service, "port: 0\n")

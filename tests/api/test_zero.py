@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 
+from cli.helpers import only
+
 from .daemon import UNAUTHORIZED, Daemon, bearer, refusal
 from .helpers import PATIENCE, ROOT, Reply
 
@@ -68,7 +70,7 @@ def test_web_pages_are_not_served(service, headers):
     assert ask_port(service, "/healthz", {"Host": "localhost"}).status == 200
 
 
-@pytest.mark.skipif(not ROOT, reason="needs a second user")
+@only(ROOT)  # it needs a second user
 def test_others_cannot_connect_and_are_nobody_when_they_can(service):
     """AP-17: directory and socket keep them out; with both opened their credentials do."""
     sock = service.runtime / "api.sock"

@@ -14,7 +14,7 @@ import time
 import pytest
 
 from .helpers import (COTO, PATH, ROOT, WAITER, cgroup_directories, cgroups_of, coto, environment,
-                      make_rootfs, refused, run, run_json, running, sh, status_of)
+                      make_rootfs, only, refused, run, run_json, running, sh, status_of)
 
 RUNC = ["--isolation", "container", "--runtime", "runc", "--allow-runtime", "runc"]
 RUNSC = ["--isolation", "container", "--runtime", "runsc"]
@@ -29,11 +29,6 @@ def has(program):
 def package_version(name):
     return subprocess.run(["dpkg-query", "-W", "-f", "${Version}", name], capture_output=True,
                           text=True).stdout
-
-
-def only(condition):
-    """Where it does not apply a test is not there; a skip would be a failure."""
-    return lambda test: test if condition else None
 
 
 def levels():
