@@ -102,7 +102,9 @@ static struct shared_root *find_root(const struct coto_plan *plan)
     for (int i = 0; i < root_count; i++)
         if (strcmp(roots[i].key, key) == 0)
             return &roots[i];
-    struct shared_root *root = &roots[root_count < ROOTS ? root_count++ : rand() % ROOTS];
+    static unsigned made; /* the oldest goes first */
+    struct shared_root *root = &roots[made++ % ROOTS];
+    root_count += root_count < ROOTS;
     if (root->key[0])
         coto_own_close(&root->mounts_fd);
     memcpy(root->key, key, sizeof key);
