@@ -74,6 +74,10 @@ def test_timeout_covers_the_build():
 
 # ---- CPU time ----
 
+# The limit is on the whole sandbox, the result tells of the program: ms that init's own work may make up.
+OF_INIT = 5 * SLOW
+
+
 def test_cpu_time():
     burn = "while True: pass"
     done = run("--cpu-time", "300ms", "--timeout", "20s", *PY, burn)
@@ -82,7 +86,7 @@ def test_cpu_time():
     assert (result["verdict"], result["limit"]) == ("timeout", "cpu-time")
     if CGROUPS:
         assert result["walls"]["cpu_time"]["up"]
-        assert 990 < sum(result["cpu_ms"].values()) < 2000
+        assert 1000 - OF_INIT < sum(result["cpu_ms"].values()) < 2000
     else:
         assert "cpu_time" in result["missing_walls"]
 
@@ -93,7 +97,7 @@ def test_cpu_time_counts_no_ticks():
         return
     for limit in (100, 300):
         result = run_json("--cpu-time", f"{limit}ms", "--timeout", "20s", *PY, "while True: pass")
-        assert result["limit"] == "cpu-time" and sum(result["cpu_ms"].values()) > 0.98 * limit
+        assert result["limit"] == "cpu-time" and sum(result["cpu_ms"].values()) > limit - OF_INIT
     dodger = ("import time\nwhile True:\n    now = time.monotonic_ns()\n    tick = now - now % 4000000\n"
               "    while time.monotonic_ns() < tick + 3300000: pass\n"
               "    time.sleep(max(0, tick + 4400000 - time.monotonic_ns()) / 1e9)")

@@ -135,7 +135,10 @@ def test_kill_9_of_everything_is_swept_by_a_later_run(leftovers):
     left = cgroup_directories() - before
     assert left and all(read(os.path.join(path, "cgroup.procs")) == "" for path in left)
     time.sleep(max(0, killed + SWEEP_SECONDS - time.monotonic()))
-    assert run("--", "true").status == 0
+    for _ in range(300):  # one in sixteen looks
+        if not left & cgroup_directories():
+            break
+        assert run("--", "true").status == 0
     assert not leftovers()
 
 
