@@ -5,6 +5,7 @@ import socket
 print("hello from a sandbox")
 print(f"  user {os.getuid()}, process {os.getpid()}, host {socket.gethostname()}")
 print(f"  in {os.getcwd()}: {sorted(os.listdir('.'))}")
-print(f"  network interfaces: {[name for _, name in socket.if_nameindex()]}")
+with open("/proc/net/dev") as devices:
+    print(f"  network interfaces: {[line.split(':')[0].strip() for line in devices if ':' in line]}")
 for path in ("/root", "/home", "/etc/shadow"):
     print(f"  {path}: {'visible' if os.access(path, os.R_OK) else 'out of reach'}")

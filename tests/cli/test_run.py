@@ -3,6 +3,7 @@ import base64
 import hashlib
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import time
@@ -33,6 +34,11 @@ def test_zero_configuration(tmp_path):
     up = {name for name, wall in result["walls"].items() if wall["up"]}
     assert CORE <= up
     assert set(result["missing_walls"]) == (set() if ROOT else RESERVED)
+
+
+def test_what_make_run_shows():
+    text = ok(run(pathlib.Path(__file__).parents[2] / "examples/hello.py")).decode()
+    assert "hello from a sandbox" in text and "interfaces: ['lo']" in text and "visible" not in text
 
 
 def test_file_with_arguments(tmp_path):
