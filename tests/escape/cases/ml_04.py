@@ -67,6 +67,8 @@ def start_with_false_proc(box):
         if inside[:3] != [PROC_MAGIC, "1", "2"]:
             escaped("ESCAPE", f"it ran with {inside}")
         return "ok, with all walls"
+    if b"LeakSanitizer has encountered" in done.stderr:
+        return "nothing: a sanitizer's own end needs the real /proc"
     assert 64 <= done.returncode <= 75 and b"error" in done.stdout, done
     return f"status {done.returncode}"
 
