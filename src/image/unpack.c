@@ -172,16 +172,23 @@ static int on_data(void *arg, const void *data, size_t len, struct coto_err *err
     return run->left == 0 ? end_file(run, err) : 0;
 }
 
+/* Whether this member is to be made now: 1, 0 or -1; its clean name. */
+static int is_wanted(struct run *run, const char *name, struct coto_buf *clean, struct coto_err *err)
+{
+    if (image_name_clean(name, clean, err))
+        return -1;
+    return !run->only_whiteouts && !is_whiteout(run, clean->data);
+}
+
 static int on_directory(void *arg, const char *name, struct coto_err *err)
 {
     struct run *run = arg;
     coto_auto_buf clean = {0};
     const char *base;
 
-    if (image_name_clean(name, &clean, err))
-        return -1;
-    if (run->only_whiteouts || is_whiteout(run, clean.data))
-        return 0;
+    int wanted = is_wanted(run, name, &clean, err);
+    if (wanted != 1)
+        return wanted;
     coto_auto_fd parent = make_room(run, clean.data, true, &base, err);
     if (parent < 0)
         return -1;
@@ -249,10 +256,9 @@ static int on_link(void *arg, const char *name, const char *target, bool is_symb
     coto_auto_buf clean = {0};
     const char *base;
 
-    if (image_name_clean(name, &clean, err))
-        return -1;
-    if (run->only_whiteouts || is_whiteout(run, clean.data))
-        return 0;
+    int wanted = is_wanted(run, name, &clean, err);
+    if (wanted != 1)
+        return wanted;
     if (!is_symbolic)
         return make_hard_link(run, clean.data, target, err);
     coto_auto_fd parent = make_room(run, clean.data, false, &base, err);

@@ -3,6 +3,7 @@
  * of it is a tree that can be listed. */
 #include "image/image.h"
 #include "scratch.h"
+#include "tarsum.h"
 
 #include <stdint.h>
 #include <sys/mman.h>
@@ -11,21 +12,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define BYTES 100000
 #define FILES 64
-
-/* A sum that is right, so that more than one header in a million is looked at. */
-static void mend(uint8_t *data, size_t size)
-{
-    for (size_t at = 0; at + 512 <= size; at += 512) {
-        unsigned sum = 8 * ' ';
-        if (memcmp(data + at + 257, "ustar", 5) != 0)
-            continue;
-        for (size_t i = 0; i < 512; i++)
-            sum += i >= 148 && i < 156 ? 0 : data[at + i];
-        for (int i = 5; i >= 0; i--, sum >>= 3)
-            data[at + 148 + (size_t)i] = (uint8_t)('0' + (sum & 7));
-        data[at + 154] = '\0';
-    }
-}
 
 /* Twice: as a first layer and as one above it. */
 static void unpack(int fd, size_t size, int tree)
