@@ -119,18 +119,21 @@ def test_the_command_itself(tmp_path):
     (tmp_path / "submissions/a").write_text("a")
     (tmp_path / "tests/b").write_text("b")
 
-    whole = config("sandbox", TEST_COMMAND="COMMAND", RUN_TIMEOUT="1")["code-runner"]["command"][2].replace("$$", "$")
+    whole = config("sandbox", TEST_COMMAND="COMMAND", RUN_TIMEOUT="4321")["code-runner"]["command"][2].replace("$$", "$")
 
-    def status(command):
-        script = whole.replace("COMMAND", command)
+    def status(command, seconds=60, before=""):
+        script = before + whole.replace("4321", str(seconds)).replace("COMMAND", command)
         for name in ("submissions", "tests", "workspace"):
             script = script.replace(f"/{name}/", f"{tmp_path}/{name}/")
-        return subprocess.run(["/bin/sh", "-c", script], cwd=tmp_path / "workspace", timeout=60, capture_output=True).returncode
+        return subprocess.run(["/bin/sh", "-c", script], cwd=tmp_path / "workspace", timeout=120, capture_output=True).returncode
 
     assert status("cat a b") == 0 and status("false") == 1 and status("sh -c 'exit 7'") == 7
-    assert status("sleep 30") == 124
-    assert status("sh -c 'trap : TERM; sleep 30; sleep 30; sleep 30'") == 124
+    assert status("sleep 60", 1) == 124
+    assert status("sh -c 'trap : TERM; sleep 60; sleep 60; sleep 60'", 1) == 124
     assert status("python3 -c 'import os; os.kill(os.getpid(), 9)'") == 137
+    # Ended 59.1 s after its begin, by a clock of whole seconds: not by the time limit.
+    clock = "date() { if [ -e clock ]; then echo 160; else echo 100; : > clock; fi; }\n"
+    assert status("sh -c 'kill -9 $$'", before=clock) == 137
 
 
 def test_staging_wants_a_pinned_image():
