@@ -48,11 +48,14 @@ static void add_rlimits(struct coto_session *s)
         add_rlimit(out, RLIMIT_FSIZE, plan->fsize_bytes, plan->fsize_bytes);
     if (plan->cpu_time_ms != COTO_UNIT_NONE) {
         int64_t seconds = (plan->cpu_time_ms + 999) / 1000;
+        bool is_exact = s->sandbox->cpu_time_by_usage;
         /* Counts ticks, which on a busy host come too soon: where the supervisor counts
-         * exactly it must not be first. */
-        if (s->sandbox->cpu_time_by_usage)
+         * exactly it must not be first; and it would count all of what an interpreter that
+         * stays does, not each execution. */
+        if (is_exact)
             seconds = 2 * seconds + 1;
-        add_rlimit(out, RLIMIT_CPU, seconds, seconds + 1);
+        if (!is_exact || !s->keep)
+            add_rlimit(out, RLIMIT_CPU, seconds, seconds + 1);
     }
     if (s->sandbox->rlimit_nproc > 0)
         add_rlimit(out, RLIMIT_NPROC, s->sandbox->rlimit_nproc, s->sandbox->rlimit_nproc);

@@ -224,7 +224,7 @@ static void on_frame(struct coto_session *s, const struct coto_frame *frame)
         on_error_frame(s, frame);
         break;
     case COTO_FRAME_STARTED:
-        s->started = true;
+        coto_session_started(s);
         phase(s, "= program started behind its inner walls");
         coto_walls_from_started(s, frame);
         break;
@@ -315,14 +315,32 @@ int coto_session_wait_room(struct coto_session *s)
 
 /* ---- time ---- */
 
-static void check_cpu(struct coto_session *s)
+/* -1: nobody counts */
+static int64_t cpu_of_sandbox(const struct coto_session *s)
 {
     struct coto_usage usage;
 
     s->sandbox->driver->usage(s->sandbox, &usage);
-    if (usage.cpu_user_us >= 0 &&
-        usage.cpu_user_us + usage.cpu_system_us >= s->plan->cpu_time_ms * 1000)
+    return usage.cpu_user_us < 0 ? -1 : usage.cpu_user_us + usage.cpu_system_us;
+}
+
+/* Init's own work, and earlier programs in the same sandbox, are not this program's time. */
+static void note_cpu_before(struct coto_session *s)
+{
+    if (s->sandbox->cpu_time_by_usage && !s->cpu_before_us)
+        s->cpu_before_us = cpu_of_sandbox(s);
+}
+
+static void check_cpu(struct coto_session *s)
+{
+    if (cpu_of_sandbox(s) - s->cpu_before_us >= s->plan->cpu_time_ms * 1000)
         coto_session_end(s, COTO_END_CPU_TIME);
+}
+
+void coto_session_started(struct coto_session *s)
+{
+    note_cpu_before(s);
+    s->started = true;
 }
 
 /* Acts on what is due; returns how long poll may sleep in ms, -1 for ever. */
@@ -462,6 +480,8 @@ static void begin(struct coto_session *s)
         coto_own_close(&s->sandbox->stdio_fd[0]);
     coto_walls_of_supervisor(s);
     start_clock(s); /* a set-up that hangs must end too */
+    if (s->ready) /* init has nothing more to set up */
+        note_cpu_before(s);
     if (coto_copyin(s) || (!s->ahead && coto_exec_send(s, 0)))
         return;
     if (s->ahead)

@@ -44,6 +44,7 @@ struct coto_session {
     bool send_closed;   /* init takes nothing any more */
     bool stream_closed; /* and says nothing any more */
     int64_t init_user_us, init_system_us; /* kernel's account of all reaped processes */
+    int64_t cpu_before_us; /* what the sandbox had used when the program began */
     int64_t phase_us, start_us, end_us, deadline_us, kill_us;
     enum coto_end_cause cause;
     struct coto_facts *facts;
@@ -70,6 +71,7 @@ int coto_session_flush(struct coto_session *s);           /* send what fits */
 int coto_session_wait_room(struct coto_session *s);       /* until little is queued */
 int coto_session_fail(struct coto_session *s, const struct coto_err *err);
 void coto_session_end(struct coto_session *s, enum coto_end_cause cause);
+void coto_session_started(struct coto_session *s);
 
 /* stream.c */
 void coto_pump_init(struct coto_pump *pump, struct coto_session *s, int which);

@@ -3,6 +3,8 @@ import re
 
 import pytest
 
+from .helpers import ROOT
+
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -67,6 +69,19 @@ def test_whatever_happened_the_next_one_runs(box, code, more, verdict):
     assert verdict in (None, "oom", result["verdict"]), result
     for _ in range(2):
         assert box("print(open('file').read())")["output"] == "kept\n"
+
+
+def test_cpu_time_is_counted_for_each_execution(service):
+    made = service.create(resource_limits={"cpu_time": "800ms"})
+    path = f"/api/v1/sandbox/{made['sandbox_id']}"
+    try:
+        for _ in range(8 if ROOT else 1):  # an ordinary user's limit is on the process, which stays
+            done = service.post(f"{path}/execute", code="import time; a = time.process_time()\nwhile time.process_time() - a < .5: pass")
+            assert done.json["verdict"] == "ok", done.json["cpu_ms"]
+        done = service.post(f"{path}/execute", code="while True: pass", timeout_seconds=20)
+        assert (done.json["verdict"], done.json["limit"]) == ("timeout", "cpu-time")
+    finally:
+        service.delete(path)
 
 
 def test_stdin_args_env_and_verdicts(service, box):

@@ -74,7 +74,7 @@ def test_timeout_covers_the_build():
 
 # ---- CPU time ----
 
-# The limit is on the whole sandbox, the result tells of the program: ms that init's own work may make up.
+# The limit counts the sandbox from the start of the program, the result the program: ms of init beside it.
 OF_INIT = 5 * SLOW
 
 
