@@ -161,6 +161,7 @@ static void write_execution(struct api_job *job)
         coto_json_ms(&json, "memory_peak_mb", r->facts.usage.memory_peak_bytes * 1000 / COTO_MB);
     coto_json_end(&json, '}');
     coto_json_bool(&json, "output_truncated", r->out.truncated);
+    coto_json_bool(&json, "state_kept", r->facts.state_kept);
     if (job->plan.want_artifacts)
         coto_report_json_artifacts(r, &json);
     coto_json_end(&json, '}');

@@ -45,6 +45,7 @@ struct coto_facts {
     int wait_status;  /* of the stage's main process (init) */
     int stage;        /* index of the last stage that ran */
     bool cpu_limited; /* the plan has a CPU-time limit, and it is used up */
+    bool state_kept;  /* its interpreter waits, as it left it, for the next program (init) */
     bool disk_full;   /* a writable file system had no block or inode left (init) */
     struct coto_usage usage;
 };

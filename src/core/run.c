@@ -130,6 +130,7 @@ static void on_exit_frame(struct coto_session *s, const struct coto_frame *frame
     s->facts->exited = true;
     s->facts->wait_status = (int)coto_field_num(frame, COTO_TAG_STATUS);
     s->facts->disk_full = coto_field_num(frame, COTO_TAG_DISK_FULL);
+    s->facts->state_kept = coto_field_num(frame, COTO_TAG_CONTEXT);
     s->facts->stage = s->stage;
     s->init_user_us = (int64_t)coto_field_num(frame, COTO_TAG_CPU_USER_US);
     s->init_system_us = (int64_t)coto_field_num(frame, COTO_TAG_CPU_SYSTEM_US);

@@ -39,6 +39,7 @@ struct init_proc {
     bool kill_on_exit;
     bool bye_on_exit;
     bool timed_out;
+    bool state_kept; /* it has ended, and its interpreter waits for the next */
     int64_t deadline_us; /* 0: none */
     int fd[3];           /* frame mode: our ends; -1 otherwise */
     bool in_eof;

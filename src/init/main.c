@@ -184,6 +184,7 @@ static void send_exit(struct init *init, struct init_proc *proc, int status,
     coto_frame_add_num(&init->out, COTO_TAG_MAXRSS_BYTES, (uint64_t)usage->ru_maxrss * 1024);
     coto_frame_add_num(&init->out, COTO_TAG_DISK_FULL, full);
     coto_frame_add_num(&init->out, COTO_TAG_TIMED_OUT, proc->timed_out);
+    coto_frame_add_num(&init->out, COTO_TAG_CONTEXT, proc->state_kept);
     coto_frame_end(&init->out, at);
     bool bye = proc->bye_on_exit;
     free_proc(proc);
@@ -234,8 +235,10 @@ void init_context_exit(struct init *init, unsigned proc, int status)
     const struct rusage none = {0};
     struct init_proc *found = find_proc(init, proc);
 
-    if (found)
-        send_exit(init, found, status, &none);
+    if (!found)
+        return;
+    found->state_kept = true;
+    send_exit(init, found, status, &none);
 }
 
 static int send_signal(struct init *init, const struct coto_frame *frame, struct coto_err *err)

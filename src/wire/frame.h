@@ -32,7 +32,7 @@
     X(STARTED, 3, "init", "a process was started; walls as read back by the child")                \
     X(OUT, 4, "init", "bytes of stdout (frame mode)")                                              \
     X(ERR, 5, "init", "bytes of stderr (frame mode)")                                              \
-    X(EXIT, 6, "init", "the process ended and its tree with it: STATUS CPU MAXRSS DISK_FULL")      \
+    X(EXIT, 6, "init", "the process ended and its tree with it: STATUS CPU MAXRSS DISK_FULL CONTEXT") \
     X(FILE, 7, "init", "an artifact begins: PATH SIZE MODE")                                       \
     X(FILE_DATA, 8, "init", "bytes of it: DATA")                                                   \
     X(FILE_END, 9, "init", "it is complete")                                                       \

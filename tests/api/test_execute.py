@@ -51,9 +51,10 @@ def test_high_isolation_is_refused_clearly(service):
 
 
 def test_state_stays(box):
-    box("x = 1\ndef f(): return x + 1\nopen('file','w').write('kept')")
+    assert box("x = 1\ndef f(): return x + 1\nopen('file','w').write('kept')")["state_kept"]
     assert box("print(f(), open('file').read())")["output"] == "2 kept\n"
-    assert box("raise ValueError(x)")["exit_code"] == 1
+    result = box("raise ValueError(x)")
+    assert (result["exit_code"], result["state_kept"]) == (1, True)
     assert box("print(x)")["output"] == "1\n", "an exception ends the code, not the interpreter"
 
 
@@ -64,11 +65,13 @@ def test_state_stays(box):
     ("import sys; sys.exit(3)", {}, "nonzero"), ("1 +", {}, "nonzero"), ("import subprocess; subprocess.run('exit 1', shell=True)", {}, "ok")])
 def test_whatever_happened_the_next_one_runs(box, code, more, verdict):
     """What ends the interpreter costs its state, not the sandbox."""
-    box("open('file','w').write('kept')")
+    box("open('file','w').write('kept'); x = 'kept'")
     result = box(code, **more)
     assert verdict in (None, "oom", result["verdict"]), result
     for _ in range(2):
-        assert box("print(open('file').read())")["output"] == "kept\n"
+        after = box("print(open('file').read(), globals().get('x'))")
+        assert after["output"] == f"kept {'kept' if after['state_kept'] else None}\n"
+        assert after["state_kept"] == result["state_kept"], "it is said when it is lost"
 
 
 def test_cpu_time_is_counted_for_each_execution(service):
