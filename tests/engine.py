@@ -73,13 +73,14 @@ class Engine:
         self.socket = str(self.room / "docker.sock")
         self.env = {"DOCKER_HOST": f"unix://{self.socket}"}
         self.more = []  # arguments
+        self.prefix = []  # a command that starts it
         self.process = None
 
     def start(self):
         (self.room / "daemon.json").write_text(json.dumps({"runtimes": RUNTIMES}))
         log = open(self.room / "log", "ab")
         self.process = subprocess.Popen(
-            ["dockerd", "--config-file", self.room / "daemon.json", "-H", f"unix://{self.socket}",
+            [*self.prefix, "dockerd", "--config-file", self.room / "daemon.json", "-H", f"unix://{self.socket}",
              "--data-root", self.room / "data", "--exec-root", self.room / "exec", "--pidfile", self.room / "pid",
              "--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver", self.storage(),
              "--exec-opt", "native.cgroupdriver=cgroupfs", *self.more],

@@ -8,13 +8,14 @@ import engine
 
 class Level:
     def __init__(self, name, isolation, flags=(), programs=(), env=None, guest_kernel=False,
-                 as_user=True, prepare=dict, leaves_out=()):
+                 as_user=True, prepare=dict, leaves_out=(), find_init=None):
         self.name, self.isolation, self.flags = name, isolation, list(flags)
         self.programs, self.env = programs, env or {}
         self.guest_kernel = guest_kernel  # programs run on a kernel of the level's own
         self.as_user = as_user  # works without root
         self.prepare = prepare  # brings about what it needs; more environment
         self.leaves_out = leaves_out  # cases that another level of the same driver has shown
+        self.find_init = find_init  # a sandbox's first process, when coto did not start it
 
     @property
     def command_flags(self):
@@ -36,6 +37,15 @@ def of_engine():
     return engine.engine().env
 
 
+def init_of_container(started):
+    """The first process of the container whose coto-docker is among those."""
+    for item in engine.engine().containers():
+        owner = item["Labels"].get("coto.owner", "").split()
+        if owner and int(owner[1]) in started:
+            return engine.engine().call("GET", f"/containers/{item['Id']}/json")[1]["State"]["Pid"]
+    raise AssertionError(f"no container of {started}")
+
+
 # Debian 12's runc lacks fixes of 2025 that its containers here cannot reach; the policy names it.
 LEVELS = [
     Level("process", "process"),
@@ -44,10 +54,11 @@ LEVELS = [
     Level("oci+runc", "container", ["--runtime", "runc", "--allow-runtime", "runc"], ["runc"],
           as_user=False),
     Level("oci+runsc", "container", ["--runtime", "runsc"], ["runsc"], guest_kernel=True),
-    Level("docker+runc", "docker", ["--image", engine.IMAGE, "--runtime", "runc"], engine.PROGRAMS,
-          as_user=False, prepare=of_engine),
+    Level("docker+runc", "docker", ["--image", engine.IMAGE, "--runtime", "runc", "--allow-runtime", "runc"],
+          engine.PROGRAMS, as_user=False, prepare=of_engine, find_init=init_of_container),
     Level("docker+runsc", "docker", ["--image", engine.IMAGE, "--runtime", "runsc"], [*engine.PROGRAMS, "runsc"],
-          guest_kernel=True, as_user=False, prepare=of_engine, leaves_out=OF_THE_SUPERVISOR),
+          guest_kernel=True, as_user=False, prepare=of_engine, find_init=init_of_container,
+          leaves_out=OF_THE_SUPERVISOR),
 ]
 
 

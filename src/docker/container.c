@@ -51,24 +51,30 @@ static int create_refused(const struct container *c, const struct engine_reply *
             err, "register it under \"runtimes\" in /etc/docker/daemon.json and restart "
                  "the engine, or name another with --runtime");
     }
-    if (strstr(why, "bind source path does not exist")) {
-        coto_err_set(err, COTO_ERR_UNAVAILABLE, 0, "docker: the engine does not see coto-init: %s",
-                     why);
-        return coto_err_remedy(
-            err, "the engine is on another host: install coto at the same place there");
-    }
     coto_err_set(err, COTO_ERR_SYSTEM, 0, "docker: create a container: %s", why);
     return coto_err_remedy(err, "look at the engine's log: journalctl -u docker");
 }
 
-static int create(struct container *c, const char *spec, struct coto_err *err)
+static int post(struct container *c, const char *name, const json_t *spec,
+                struct engine_reply *ret_reply, struct coto_err *err)
+{
+    char *body = json_dumps(spec, JSON_COMPACT);
+    char path[160];
+
+    if (!body)
+        return no_memory(err);
+    snprintf(path, sizeof path, "/containers/create?name=%s", name);
+    int failed = engine_call(c->engine, "POST", path, body, ret_reply, err);
+    free(body);
+    return failed;
+}
+
+int container_create(struct container *c, const char *name, const json_t *spec, char ret_id[80],
+                     struct coto_err *err)
 {
     struct engine_reply reply;
-    char path[128];
 
-    snprintf(path, sizeof path, "/containers/create?name=coto-%s", c->execution);
-    c->since = (int64_t)time(NULL) - 1;
-    if (engine_call(c->engine, "POST", path, spec, &reply, err))
+    if (post(c, name, spec, &reply, err))
         return -1;
     if (reply.status != 201) {
         create_refused(c, &reply, err);
@@ -79,9 +85,26 @@ static int create(struct container *c, const char *spec, struct coto_err *err)
     const char *id = json_string_value(json_object_get(tree, "Id"));
     bool good = id && strlen(id) < sizeof c->id && strspn(id, "0123456789abcdef") == strlen(id);
     if (good)
-        snprintf(c->id, sizeof c->id, "%s", id);
+        snprintf(ret_id, sizeof c->id, "%s", id);
     json_decref(tree);
     return good ? 0 : coto_err_set(err, COTO_ERR_INTERNAL, 0, "docker: create gave no id");
+}
+
+/* An engine behind TCP may find anything at a path of ours, or nothing. One behind a socket
+ * that does not see the file says so. */
+static int create(struct container *c, json_t *spec, struct coto_err *err)
+{
+    char name[80];
+
+    snprintf(name, sizeof name, "coto-%s", c->execution);
+    c->since = (int64_t)time(NULL) - 1;
+    if (c->engine->is_unix) {
+        if (container_create(c, name, spec, c->id, err) == 0)
+            return 0;
+        if (!strstr(err->text, "bind source path does not exist"))
+            return -1;
+    }
+    return container_carry(c, spec, err) || container_create(c, name, spec, c->id, err) ? -1 : 0;
 }
 
 static json_t *inspect(const struct container *c, struct coto_err *err)
@@ -106,7 +129,8 @@ static json_t *inspect(const struct container *c, struct coto_err *err)
 static int compare(const struct container *c, const json_t *spec, struct coto_err *err)
 {
     json_t *shown = inspect(c, err);
-    int failed = !shown || container_check(spec, shown, err);
+    int failed = !shown || container_check(spec, shown, err) ||
+                 (c->volume[0] && container_check_carried(c, err));
 
     json_decref(shown);
     return failed ? -1 : 0;
@@ -180,19 +204,15 @@ static json_t *complete(const struct container *c, const char *text)
 int container_make(struct container *c, const char *spec_text, struct coto_err *err)
 {
     json_t *spec = complete(c, spec_text);
-    char *body = spec ? json_dumps(spec, JSON_COMPACT) : NULL;
 
-    if (!body) {
-        json_decref(spec);
+    if (!spec)
         return no_memory(err);
-    }
     const json_t *runtime = json_object_get(json_object_get(spec, "HostConfig"), "Runtime");
     const char *image = json_string_value(json_object_get(spec, "Image"));
     snprintf(c->image, sizeof c->image, "%s", image ? image : "");
     snprintf(c->runtime, sizeof c->runtime, "%s", runtime ? json_string_value(runtime) : "");
-    int failed = create(c, body, err) || compare(c, spec, err) || attach(c, err) || start(c, err) ||
+    int failed = create(c, spec, err) || compare(c, spec, err) || attach(c, err) || start(c, err) ||
                  read_pid(c, err);
-    free(body);
     json_decref(spec);
     if (failed) {
         struct coto_err ignored;
@@ -231,8 +251,10 @@ int container_remove(struct container *c, struct coto_err *err)
         if (status != 204 && status != 404)
             usleep(REMOVE_PAUSE_US);
     }
-    if (c->is_gone)
+    if (c->is_gone) {
+        container_uncarry(c);
         return 0;
+    }
     coto_err_set(err, COTO_ERR_SYSTEM, 0, "docker: the engine does not remove container %.12s",
                  c->id);
     return coto_err_remedy(err, "look at the engine's log: journalctl -u docker");
@@ -242,6 +264,7 @@ void container_fini(struct container *c)
 {
     engine_close(&c->stream);
     coto_buf_fini(&c->rest);
+    coto_buf_fini(&c->init);
 }
 
 /* ---- watching ---- */

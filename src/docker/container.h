@@ -14,6 +14,8 @@ struct container {
     char execution[64];           /* ours */
     char image[272], runtime[72]; /* for messages */
     char used_runtime[72];        /* as inspect names it */
+    char volume[80];      /* with coto-init, where the engine cannot see ours; "" none */
+    struct coto_buf init; /* the bytes that were put there */
     int64_t memory_swap; /* as inspect shows it; -1: no limit */
     int64_t pid;
     int64_t since;             /* when it was made, for the engine's events */
@@ -21,6 +23,9 @@ struct container {
     struct coto_buf rest;      /* of it, that came with the head */
 };
 
+/* One create call, and the id of what was made. */
+int container_create(struct container *c, const char *name, const json_t *spec, char ret_id[80],
+                     struct coto_err *err);
 /* Everything up to a running first process. The spec is the body of the create call. On
  * failure nothing is left. */
 int container_make(struct container *c, const char *spec, struct coto_err *err);
@@ -41,8 +46,26 @@ void container_events(const struct container *c, int64_t *ret_ooms, int64_t *ret
 /* check.c: whether inspect shows what the spec asked for and nothing more. */
 int container_check(const json_t *spec, const json_t *shown, struct coto_err *err);
 
+/* carry.c: coto-init for an engine that does not see this host's files. It is put into a volume
+ * through a container that is never started, and the spec mounts that read-only. */
+int container_carry(struct container *c, json_t *spec, struct coto_err *err);
+/* Whether the container has the very bytes of coto-init that were sent. */
+int container_check_carried(const struct container *c, struct coto_err *err);
+/* Removes the volume, once no container has it. */
+void container_uncarry(struct container *c);
+
+/* which.c: the runtime that a container would get, and the engine's word on runc's version. */
+struct container_runtime {
+    char name[72];
+    char version[96], commit[96]; /* of the engine's runc; "" unknown */
+};
+int container_which(const struct engine *engine, const char *wanted,
+                    struct container_runtime *ret_runtime, struct coto_err *err);
+
 /* sweep.c: removes what killed programs of this host left behind, never started or stopped. */
 void container_sweep(const struct engine *engine);
+/* The same for volumes. */
+void container_sweep_volumes(const struct engine *engine);
 /* Removes what has the label of that execution. */
 int container_sweep_execution(const struct engine *engine, const char *id, struct coto_err *err);
 /* Who made a container: this boot and this process, for whoever sweeps. */

@@ -234,22 +234,28 @@ static int read_body(struct engine_conn *conn, const struct head *head, struct c
 
 /* ---- calls ---- */
 
+struct content {
+    const char *type, *data; /* NULL: none */
+    size_t len;
+};
+
 static int send_request(struct engine_conn *conn, const struct engine *engine, const char *method,
-                        const char *path, const char *body, const char *more, struct coto_err *err)
+                        const char *path, const struct content *body, struct coto_err *err)
 {
     coto_auto_buf text = {0};
-    size_t len = body ? strlen(body) : 0;
+    bool upgrades = !body;
 
     coto_buf_addf(&text,
                   "%s %s%s HTTP/1.1\r\nHost: docker\r\nUser-Agent: coto/" COTO_VERSION "\r\n%s",
-                  method, engine->api, path, more);
-    if (body)
-        coto_buf_addf(&text, "Content-Type: application/json\r\n");
-    if (body || strcmp(method, "POST") == 0)
-        coto_buf_addf(&text, "Content-Length: %zu\r\n", len);
+                  method, engine->api, path,
+                  upgrades ? "Connection: Upgrade\r\nUpgrade: tcp\r\n" : "Connection: close\r\n");
+    if (body && body->data)
+        coto_buf_addf(&text, "Content-Type: %s\r\n", body->type);
+    if ((body && body->data) || strcmp(method, "POST") == 0)
+        coto_buf_addf(&text, "Content-Length: %zu\r\n", body ? body->len : 0);
     coto_buf_adds(&text, "\r\n");
-    if (body)
-        coto_buf_add(&text, body, len);
+    if (body && body->data)
+        coto_buf_add(&text, body->data, body->len);
     if (text.failed)
         return coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "docker");
     return send_all(conn, text.data, text.len) ? broken(errno, err) : 0;
@@ -271,17 +277,33 @@ int engine_receive(struct engine_conn *conn, struct engine_reply *ret_reply, str
     return 0;
 }
 
-int engine_call(const struct engine *engine, const char *method, const char *path, const char *body,
-                struct engine_reply *ret_reply, struct coto_err *err)
+static int call(const struct engine *engine, const char *method, const char *path,
+                const struct content *body, struct engine_reply *ret_reply, struct coto_err *err)
 {
     struct engine_conn conn;
 
     if (engine_connect(engine, &conn, err))
         return -1;
-    int failed = send_request(&conn, engine, method, path, body, "Connection: close\r\n", err) ||
+    int failed = send_request(&conn, engine, method, path, body, err) ||
                  engine_receive(&conn, ret_reply, err);
     engine_close(&conn);
     return failed ? -1 : 0;
+}
+
+int engine_call(const struct engine *engine, const char *method, const char *path, const char *body,
+                struct engine_reply *ret_reply, struct coto_err *err)
+{
+    const struct content content = {"application/json", body, body ? strlen(body) : 0};
+
+    return call(engine, method, path, &content, ret_reply, err);
+}
+
+int engine_put(const struct engine *engine, const char *path, const struct coto_buf *archive,
+               struct engine_reply *ret_reply, struct coto_err *err)
+{
+    const struct content content = {"application/x-tar", archive->data, archive->len};
+
+    return call(engine, "PUT", path, &content, ret_reply, err);
 }
 
 void engine_reply_fini(struct engine_reply *reply)
@@ -333,8 +355,7 @@ int engine_upgrade(const struct engine *engine, const char *path, struct engine_
 
     if (engine_connect(engine, &conn, err))
         return -1;
-    int failed = send_request(&conn, engine, "POST", path, NULL,
-                              "Connection: Upgrade\r\nUpgrade: tcp\r\n", err) ||
+    int failed = send_request(&conn, engine, "POST", path, NULL, err) ||
                  read_head(&conn, rest, &head, err);
     if (!failed && head.status != 101)
         failed = coto_err_set(err, COTO_ERR_INTERNAL, 0,

@@ -45,6 +45,9 @@ int engine_ping(struct engine *engine, struct coto_err *err);
  * answer from coming is an error. */
 int engine_call(const struct engine *engine, const char *method, const char *path, const char *body,
                 struct engine_reply *ret_reply, struct coto_err *err);
+/* The same with a tar archive as its body. */
+int engine_put(const struct engine *engine, const char *path, const struct coto_buf *archive,
+               struct engine_reply *ret_reply, struct coto_err *err);
 /* Its second half: a head and a body from a connection. */
 int engine_receive(struct engine_conn *conn, struct engine_reply *ret_reply, struct coto_err *err);
 void engine_reply_fini(struct engine_reply *reply);

@@ -123,6 +123,22 @@ static int probe(const struct engine *engine, struct coto_err *err)
     return out.failed || coto_fd_write_all(CONTROL_FD, out.data, out.len) ? -1 : 0;
 }
 
+static int which(const struct engine *engine, const struct coto_frame *order, struct coto_err *err)
+{
+    coto_auto_free char *wanted = coto_field_text(order, (enum coto_tag)COTO_DOCKER_RUNTIMES);
+    struct container_runtime found;
+    coto_auto_buf out = {0};
+
+    if (container_which(engine, wanted ? wanted : "", &found, err))
+        return -1;
+    size_t at = coto_frame_begin(&out, (enum coto_frame_type)COTO_DOCKER_THAT, 0);
+    coto_frame_add_text(&out, (enum coto_tag)COTO_DOCKER_RUNTIMES, found.name);
+    coto_frame_add_text(&out, (enum coto_tag)COTO_DOCKER_VERSION, found.version);
+    coto_frame_add_text(&out, (enum coto_tag)COTO_DOCKER_COMMIT, found.commit);
+    coto_frame_end(&out, at);
+    return out.failed || coto_fd_write_all(CONTROL_FD, out.data, out.len) ? -1 : 0;
+}
+
 static int sweep(const struct engine *engine, const struct coto_frame *order, struct coto_err *err)
 {
     coto_auto_free char *id = coto_field_text(order, (enum coto_tag)COTO_DOCKER_ID);
@@ -134,10 +150,17 @@ static int sweep(const struct engine *engine, const struct coto_frame *order, st
     return coto_fd_write_all(CONTROL_FD, out.data, out.len);
 }
 
-static int obey(struct engine *engine, const struct coto_frame *order, struct coto_err *err)
+static int obey(struct engine *engine, struct coto_frame_reader *reader, struct coto_frame *order,
+                struct coto_err *err)
 {
     if (engine_find(engine, err) || engine_ping(engine, err))
         return -1;
+    if ((int)order->type == COTO_DOCKER_WHICH) {
+        if (which(engine, order, err))
+            return -1;
+        if (read_order(reader, order))
+            return 0; /* the driver does not want it */
+    }
     switch ((int)order->type) {
     case COTO_DOCKER_PROBE:
         return probe(engine, err);
@@ -164,7 +187,7 @@ int main(void)
         fputs("coto-docker: this program is started by coto\n", stderr);
         return 64;
     }
-    int failed = obey(&engine, &order, &err);
+    int failed = obey(&engine, &reader, &order, &err);
     if (failed)
         say_error(&err);
     engine_fini(&engine);

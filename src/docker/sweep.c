@@ -21,6 +21,8 @@ static long long start_of(long pid)
         return 0;
     /* The name may hold blanks and brackets; field 22 counts from the last bracket. */
     char *p = strrchr(text, ')');
+    if (p && (p[2] == 'Z' || p[2] == 'X')) /* dead, and nobody has looked yet */
+        return 0;
     for (int field = 2; p && field < 22; field++)
         p = strchr(p + 1, ' ');
     if (p)
@@ -96,6 +98,34 @@ void container_sweep(const struct engine *engine)
     json_decref(found);
 }
 
+void container_sweep_volumes(const struct engine *engine)
+{
+    struct engine_reply reply;
+    struct coto_err err;
+    /* {"label":["coto.owner"]} */
+    static const char path[] =
+        "/volumes?filters=%7B%22label%22%3A%5B%22" COTO_DOCKER_OWNER "%22%5D%7D";
+
+    if (engine_call(engine, "GET", path, NULL, &reply, &err))
+        return;
+    json_t *tree = json_loadb(coto_buf_str(&reply.body), reply.body.len, 0, NULL);
+    const json_t *found = json_object_get(tree, "Volumes");
+    engine_reply_fini(&reply);
+    for (size_t i = 0; i < json_array_size(found); i++) {
+        const json_t *item = json_array_get(found, i);
+        const char *name = json_string_value(json_object_get(item, "Name"));
+        struct container c = {.engine = engine, .stream = {.fd = -1}};
+        if (name && strlen(name) < sizeof c.volume &&
+            strspn(name, "coto-0123456789abdef") == strlen(name) &&
+            is_orphan(json_string_value(
+                json_object_get(json_object_get(item, "Labels"), COTO_DOCKER_OWNER)))) {
+            snprintf(c.volume, sizeof c.volume, "%s", name);
+            container_uncarry(&c);
+        }
+    }
+    json_decref(tree);
+}
+
 int container_sweep_execution(const struct engine *engine, const char *id, struct coto_err *err)
 {
     char filters[256];
@@ -108,5 +138,8 @@ int container_sweep_execution(const struct engine *engine, const char *id, struc
     for (size_t i = 0; i < json_array_size(found); i++)
         failed |= remove_item(engine, json_array_get(found, i), err);
     json_decref(found);
+    struct container c = {.engine = engine, .stream = {.fd = -1}};
+    snprintf(c.volume, sizeof c.volume, "coto-%.64s", id);
+    container_uncarry(&c);
     return failed ? -1 : 0;
 }

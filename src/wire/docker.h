@@ -2,7 +2,7 @@
  * each other: frames (wire/frame.h) on a socket of their own. The stream to coto-init is
  * another socket, which coto-docker relays without looking into it.
  *
- * The driver says CREATE and is answered with RUNS or ERROR; then ASK (USED), KILL (no
+ * The driver says WHICH (THAT), judges the runtime, says CREATE and is answered with RUNS or ERROR; then ASK (USED), KILL (no
  * answer) and END (ENDED, or ERROR when the engine is gone) at any time. PROBE (PROBED) and
  * SWEEP (ENDED) stand alone.
  * When the driver's end closes coto-docker ends and removes the container, and itself.
@@ -20,6 +20,8 @@ enum coto_docker_frame {
     COTO_DOCKER_PROBE = 103,
     COTO_DOCKER_PROBED = 104, /* VERSION RUNTIMES SECURITY LIMITS */
     COTO_DOCKER_SWEEP = 105,  /* ID: remove what is left of that execution */
+    COTO_DOCKER_WHICH = 106,  /* RUNTIMES ("" the engine's own choice) */
+    COTO_DOCKER_THAT = 107,   /* RUNTIMES (the one it would be) VERSION COMMIT (of its runc) */
 };
 
 enum coto_docker_tag {
@@ -39,6 +41,7 @@ enum coto_docker_tag {
     COTO_DOCKER_SECURITY,    /* the engine's security options, blanks between */
     COTO_DOCKER_NO_SWAP,     /* 1: no limit on swap is in force */
     COTO_DOCKER_LIMITS,      /* bits: memory, swap, cpus, pids */
+    COTO_DOCKER_COMMIT,      /* of runc; a package's whole version where a distribution made it */
 };
 
 /* Where coto-init is in a container. */

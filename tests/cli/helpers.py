@@ -186,6 +186,11 @@ def cgroups_of(pid):
     return found
 
 
+def package_version(name):
+    return subprocess.run(["dpkg-query", "-W", "-f", "${Version}", name], capture_output=True,
+                          text=True).stdout
+
+
 def only(condition):
     """Where it does not apply a test is not there; a skip would be a failure."""
     return lambda test: test if condition else None
@@ -209,21 +214,29 @@ def owner(path):
 class Running:
     """A coto that runs, with its program's process as the host sees it."""
 
-    def __init__(self, process):
+    def __init__(self, process, find_init=None):
         self.process = process
+        self.find_init = find_init  # for sandboxes that somebody else starts
+
+    def family(self):
+        """pid -> (ppid, name, state) of all that coto has started, and had started."""
+        found = descendants(self.process.pid)
+        if self.find_init:
+            pid = self.find_init(found)
+            found.update({pid: parents()[pid], **descendants(pid)})
+        return found
 
     def program(self):
         """Pid on the host of the program (the oldest child of coto-init)."""
-        for pid, (_, name, _) in descendants(self.process.pid).items():
+        for pid, (_, name, _) in self.family().items():
             if name.startswith("coto-init"):
                 children = sorted(descendants(pid))
                 if children:
                     return children[0]
-        raise AssertionError("no program found: %s" % descendants(self.process.pid))
+        raise AssertionError("no program found: %s" % self.family())
 
     def init(self):
-        return next(pid for pid, row in descendants(self.process.pid).items()
-                    if row[1].startswith("coto-init"))
+        return next(pid for pid, row in self.family().items() if row[1].startswith("coto-init"))
 
     def line(self, seconds=20):
         """Next line the program prints."""
@@ -247,11 +260,11 @@ class Running:
 
 
 @contextlib.contextmanager
-def attended(argv, env=None, ready=True, **more):
+def attended(argv, env=None, ready=True, find_init=None, **more):
     """A coto in the background, ended afterwards; waits for the program's first line "ready"."""
     streams = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
     process = subprocess.Popen(argv, env=environment(env), bufsize=0, **{**streams, **more})
-    it = Running(process)
+    it = Running(process, find_init)
     try:
         if ready:
             line = it.line()

@@ -14,7 +14,7 @@ import time
 import pytest
 
 from .helpers import (COTO, PATH, ROOT, WAITER, cgroup_directories, cgroups_of, coto, environment,
-                      make_rootfs, only, refused, run, run_json, running, sh, status_of)
+                      make_rootfs, only, package_version, refused, run, run_json, running, sh, status_of)
 
 RUNC = ["--isolation", "container", "--runtime", "runc", "--allow-runtime", "runc"]
 RUNSC = ["--isolation", "container", "--runtime", "runsc"]
@@ -24,11 +24,6 @@ BASE = "/run" if ROOT else os.environ.get("XDG_RUNTIME_DIR", "/tmp")
 
 def has(program):
     return shutil.which(program, path=PATH) is not None
-
-
-def package_version(name):
-    return subprocess.run(["dpkg-query", "-W", "-f", "${Version}", name], capture_output=True,
-                          text=True).stdout
 
 
 def levels():

@@ -10,7 +10,8 @@ import time
 import engine
 from cli.helpers import COTO, environment, run, run_json
 
-FLAGS = ("--isolation", "docker", "--image", engine.IMAGE)
+# Debian 12's runc lacks fixes of 2025 and later; the policy names it.
+FLAGS = ("--isolation", "docker", "--image", engine.IMAGE, "--allow-runtime", "runc")
 
 
 def on(docker, *args, **more):
@@ -43,11 +44,11 @@ def wait_for(question, seconds=20):
 class Sleeping:
     """A coto whose program sleeps a number of seconds that nobody else does."""
 
-    def __init__(self, docker, *flags):
+    def __init__(self, docker, *flags, env=None):
         self.marker = f"67.{random.randrange(10**9):09}"
         self.process = subprocess.Popen(
             [COTO, "run", *FLAGS, *map(str, flags), "--", "sh", "-c", f"echo up; sleep {self.marker}"],
-            env=environment(docker.env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            env=environment(env or docker.env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE)
         line = self.process.stdout.readline()
         assert line == b"up\n", self.process.communicate(timeout=30)

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 import engine
-from cli.helpers import coto, environment, refused, run, COTO
+from cli.helpers import coto, environment, only, package_version, refused, run, run_json, COTO
 from .helpers import FLAGS, Sleeping, on, result_on
 
 MB = 1 << 20
@@ -45,7 +45,7 @@ def test_inspect_shows_every_flag_of_the_profile(docker, profile):
     assert host["NetworkMode"] == "none" and list(shown["NetworkSettings"]["Networks"] or {}) in ([], ["none"])
     assert names(host["CapDrop"]) == ["ALL"] and names(host["CapAdd"]) == want["caps"]
     assert host["ReadonlyRootfs"] is True and host["Privileged"] is False and host["AutoRemove"] is True
-    assert host["PidsLimit"] == want["pids"]
+    assert host["PidsLimit"] == want["pids"] and host["OomScoreAdj"] == 1000
     assert host["Memory"] == host["MemorySwap"] == want["memory"] * MB  # no swap beside it
     assert host["NanoCpus"] == want["cpus"] * 1e9
     assert {at: int(option(text)["size"]) // MB for at, text in host["Tmpfs"].items()} == want["tmpfs"]
@@ -54,6 +54,8 @@ def test_inspect_shows_every_flag_of_the_profile(docker, profile):
     assert (host["IpcMode"], host["CgroupnsMode"]) == ("private", "private")
     assert host["LogConfig"]["Type"] == "none" and host["Runtime"] == "runc"
     assert [(m["Destination"], m["RW"]) for m in shown["Mounts"]] == [("/.coto-init", False)]
+    options = host["SecurityOpt"]
+    assert "no-new-privileges" in options and sum(item.startswith("seccomp={") for item in options) == 1
     assert config["Labels"]["coto.profile"] == profile and config["Labels"]["coto.execution"] in shown["Name"]
 
 
@@ -169,7 +171,7 @@ def test_disk(docker):
 
 def test_environment_chooses(docker):
     env = {**docker.env, "SANDBOX_TYPE": "docker", "DOCKER_IMAGE": engine.IMAGE, "DOCKER_MEMORY_LIMIT": "96m",
-           "DOCKER_CPU_LIMIT": "0.5"}
+           "DOCKER_CPU_LIMIT": "0.5", "COTO_ALLOW_RUNTIME": "runc"}
     result = json.loads(run("--json", "--lang", "python", "-c", "print(6 * 7)", env=env).out)
     assert result["driver"] == "docker" and result["stdout"] == "42\n"
     assert result["walls"]["memory"]["value"] == str(96 * MB) and result["walls"]["cpus"]["value"] == "500"
@@ -181,15 +183,27 @@ def test_doctor_knows_the_engine(docker):
     assert report["drivers"]["docker"]["usable"] and report["drivers"]["docker"]["walls"]["memory"]["present"]
 
 
+@only(package_version("runc").startswith("1.1.5"))
+def test_an_engine_of_debian_12_is_refused_unless_its_runc_is_named(docker):
+    """BK-02: the engine tells its package's version."""
+    version = package_version("runc")
+    plain = ("--isolation", "docker", "--image", engine.IMAGE)
+    message = refused(run(*plain, "--", "echo", "ran", env=docker.env), 72, version, "CVE-2025-31133", "--allow-runtime")
+    assert "CVE-2024-21626" not in message
+    result = run_json(*plain, "--allow-runtime", f"runc@{version}", "--", "true", env=docker.env)
+    assert result["verdict"] == "ok" and "CVE-2025-31133" in result["runtime"], result
+    assert "CVE-" not in result_on(docker, "--runtime", "runsc", "--", "true")["runtime"]
+
+
 # ---- errors that have a remedy ----
 
 def test_unknown_image(docker):
-    done = run("--isolation", "docker", "--image", "no/such:image", "--", "echo", "ran", env=docker.env)
+    done = on(docker, "--image", "no/such:image", "--", "echo", "ran")
     refused(done, 66, "no image 'no/such:image'", "docker pull")
 
 
 def test_image_without_the_interpreter(docker):
-    done = run("--isolation", "docker", "--image", engine.EMPTY, "--lang", "python", "-c", "1", env=docker.env)
+    done = on(docker, "--image", engine.EMPTY, "--lang", "python", "-c", "1")
     refused(done, 67, "'python3' is not in the image", "--image")
 
 
@@ -205,7 +219,7 @@ def test_image_with_a_volume(docker):
     status, answer = docker.call("POST", "/images/create?fromSrc=-&repo=coto-test-volume&tag=latest&changes=VOLUME%20/data",
                                  open(docker.room / "empty.tar", "rb"), **{"Content-Type": "application/x-tar"})
     assert status == 200, answer
-    done = run("--isolation", "docker", "--image", "coto-test-volume:latest", "--", "/x", env=docker.env)
+    done = on(docker, "--image", "coto-test-volume:latest", "--", "/x")
     refused(done, 72, "volume at '/data'")
 
 

@@ -7,7 +7,7 @@ import pytest
 import engine
 from server.pki import Authority
 from cli.conftest import reap
-from cli.helpers import refused, run
+from cli.helpers import BIN, refused, run
 from .helpers import FLAGS, Sleeping, on, wait_for
 
 
@@ -80,10 +80,12 @@ class Tls:
             for to, source in zip(("cert.pem", "key.pem", "ca.pem"), (*pair, ca)):
                 (room / name / to).symlink_to(source)
 
+    def env(self, name):
+        return {"DOCKER_HOST": f"tcp://127.0.0.1:{self.port}", "DOCKER_TLS_VERIFY": "1",
+                "DOCKER_CERT_PATH": str(self.room / name)}
+
     def run(self, name, *args, **more):
-        env = {"DOCKER_HOST": f"tcp://127.0.0.1:{self.port}", "DOCKER_TLS_VERIFY": "1",
-               "DOCKER_CERT_PATH": str(self.room / name)}
-        return run(*FLAGS, *args, env=env, **more)
+        return run(*FLAGS, *args, env=self.env(name), **more)
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +112,53 @@ def test_over_tls(own):
     refused(own.tls.run("none", "--", "echo", "ran"), 66, "ca.pem")
     refused(run(*FLAGS, "--", "echo", "ran", env={"DOCKER_HOST": "tcp://192.0.2.1:2375"}), 68, "without TLS")
     assert own.containers() == []
+
+
+def volumes(docker):
+    return [volume["Name"] for volume in docker.call("GET", "/volumes")[1]["Volumes"] or []]
+
+
+def test_init_is_sent_over_tcp(own):
+    """An engine behind TCP may be anywhere: it gets coto-init in a volume, which goes with the run."""
+    with Sleeping(own, env=own.tls.env("good")) as it:
+        shown = own.of_execution()
+        assert [(m["Type"], m["Destination"], m["RW"]) for m in shown["Mounts"]] == [
+            ("volume", "/.coto-init", False)]
+        assert volumes(own) == [shown["Name"].lstrip("/")]
+        it.process.send_signal(signal.SIGINT)
+        it.ends()
+    assert volumes(own) == [] and own.containers() == []
+
+
+def test_whoever_is_killed_the_volume_goes(own):
+    with Sleeping(own, env=own.tls.env("good")) as it:
+        os.kill(it.helper(), signal.SIGKILL)
+        assert it.ends()[0] == 70
+        assert volumes(own) == []
+    with Sleeping(own, env=own.tls.env("good")) as it:
+        for pid in (it.process.pid, it.helper()):
+            os.kill(pid, signal.SIGKILL)
+        assert it.is_gone() and wait_for(lambda: not own.containers())
+    assert len(volumes(own)) == 1  # nobody was left to do it
+    assert own.tls.run("good", "--", "true").status == 0 and volumes(own) == []
+
+
+def test_an_engine_that_does_not_see_our_files(tmp_path):
+    """As through a forwarded socket: our programs are not there, where it runs."""
+    made = engine.Engine()
+    made.prefix = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', BIN]
+    try:
+        made.start()
+        made.bring_image(engine.IMAGE, engine.root_tar())
+        data = os.urandom(1 << 20)
+        done = on(made, "--", "cat", input=data)
+        assert done.status == 0 and done.out == data, done.err
+        assert volumes(made) == [] and made.containers() == []
+        refused(run("--isolation", "docker", "--image", "no/such:image", "--allow-runtime", "runc", "--", "true",
+                    env=made.env), 66, "no image")
+        assert volumes(made) == []
+    finally:
+        made.close()
 
 
 def test_the_engine_stops_in_the_middle(own):

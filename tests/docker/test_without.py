@@ -1,14 +1,16 @@
 """No engine, or one that lies: what needs no privilege. A stand-in answers as an engine does,
 and keeps a list of what it was asked."""
 import http.server
+import io
 import json
 import os
 import socketserver
+import tarfile
 import threading
 
 import pytest
 
-from cli.helpers import ROOT, refused, run
+from cli.helpers import BIN, ROOT, refused, run
 
 RUN = ("--isolation", "docker", "--", "echo", "ran")
 
@@ -25,10 +27,13 @@ def test_bad_host(host):
 class StandIn(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
     changes = staticmethod(lambda shown: None)
+    changed = staticmethod(lambda archive: archive)
 
     def __init__(self, path):
         super().__init__(str(path), Handler)
         self.calls, self.body, self.removed = [], None, False
+        self.runc = {"Name": "runc", "Version": "1.4.3", "Details": {"GitCommit": "v1.4.3-0-gabcdef01"}}
+        self.sees_files, self.archive, self.volumes = True, b"", []
         self.env = {"DOCKER_HOST": f"unix://{path}"}
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
@@ -48,7 +53,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def answer(self, status, body=None):
-        data = json.dumps(body).encode() if body is not None else b""
+        self.answer_bytes(status, json.dumps(body).encode() if body is not None else b"")
+
+    def answer_bytes(self, status, data):
         self.send_response(status)
         self.send_header("Api-Version", "1.41")
         self.send_header("Content-Length", str(len(data)))
@@ -62,6 +69,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         text = self.rfile.read(length)
         if path == "/_ping":
             self.answer(200)
+        elif path == "/info":
+            self.answer(200, {"DefaultRuntime": "runc"})
+        elif path == "/version":
+            self.answer(200, {"Components": [{"Name": "Engine", "Version": "29.0"}, server.runc]})
+        elif path.startswith("/volumes"):
+            self.answer_volumes(path, text)
+        elif path == "/containers/create" and b'"bind"' in text and not server.sees_files:
+            self.answer(400, {"message": "invalid mount config: bind source path does not exist: /x"})
+        elif path.endswith("/archive"):
+            self.answer_archive(text)
         elif path == "/containers/create":
             server.body = json.loads(text)
             self.answer(201, {"Id": "ab" * 32})
@@ -74,7 +91,23 @@ class Handler(http.server.BaseHTTPRequestHandler):
             server.removed = True
         else:
             self.answer(500, {"message": "that is enough"})
-    do_GET = do_POST = do_DELETE = handle_any
+    do_GET = do_POST = do_DELETE = do_PUT = handle_any
+
+    def answer_volumes(self, path, text):
+        volumes = self.server.volumes
+        if self.command == "DELETE":
+            volumes.remove(path.rpartition("/")[2])
+            return self.answer(204)
+        if path == "/volumes":
+            return self.answer(200, {"Volumes": []})
+        volumes.append(json.loads(text)["Name"])
+        return self.answer(201, {})
+
+    def answer_archive(self, text):
+        if self.command == "PUT":
+            self.server.archive = text
+            return self.answer(200)
+        return self.answer_bytes(200, self.server.changed(self.server.archive))
 
     def address_string(self):
         return "unix"
@@ -136,6 +169,50 @@ def test_control(stand_in):
 def test_a_kernel_that_counts_no_swap_is_no_reason_to_refuse(stand_in):
     stand_in.changes = put("HostConfig", "MemorySwap", -1)
     assert b"attach" in run(*RUN, env=stand_in.env).err
+
+
+# ---- which runc (BK-02) ----
+
+@pytest.mark.parametrize("version, commit, escape", [
+    ("1.1.11", "v1.1.11-0-g4bccb38c", "CVE-2024-21626"), ("1.3.2", "", "CVE-2025-31133"),
+    ("1.1.5+ds1", "1.1.5+ds1-1+deb12u1", "CVE-2025-52881"), ("", "", "CVE-2026-41579")])
+def test_an_engine_with_an_old_runc_is_refused(stand_in, version, commit, escape):
+    stand_in.runc = {"Name": "runc", "Version": version, "Details": {"GitCommit": commit}}
+    message = refused(run(*RUN, env=stand_in.env), 72, escape, "--allow-runtime runc@")
+    assert ("CVE-2024-21626" in message) == (version in ("1.1.11", "")), message
+    assert not any("containers" in call for call in stand_in.calls), stand_in.calls
+    for allowed in ("runc", message.split("--allow-runtime ")[1].strip()):
+        assert b"attach" in run("--allow-runtime", allowed, *RUN, env=stand_in.env).err
+    refused(run("--allow-runtime", "runc@9.9", *RUN, env=stand_in.env), 72, escape)
+
+
+def test_an_engine_that_tells_no_runc_is_refused_but_for_other_runtimes(stand_in):
+    stand_in.runc = {"Name": "containerd", "Version": "2.0"}
+    refused(run(*RUN, env=stand_in.env), 72, "runc unknown", "--runtime runsc")
+    assert b"attach" in run("--runtime", "runsc", *RUN, env=stand_in.env).err
+
+
+# ---- an engine that does not see our files ----
+
+def test_init_is_sent_and_read_back(stand_in):
+    stand_in.sees_files = False
+    stand_in.changes = put("Mounts", [{"Destination": "/.coto-init", "RW": False}])
+    assert b"attach" in run(*RUN, env=stand_in.env).err
+    mount = stand_in.body["HostConfig"]["Mounts"]
+    assert [(item["Type"], item["ReadOnly"]) for item in mount] == [("volume", True)]
+    assert stand_in.body["Entrypoint"] == ["/.coto-init/coto-init"]
+    with tarfile.open(fileobj=io.BytesIO(stand_in.archive)) as archive:
+        assert [item.name for item in archive] == ["coto-init"]
+        assert archive.extractfile("coto-init").read() == (BIN / "coto-init").read_bytes()
+    assert stand_in.volumes == []
+
+
+@pytest.mark.parametrize("change", [lambda data: data.replace(b"coto", b"toto"), lambda data: data[:-2048],
+                                    lambda data: b"", lambda data: data[:512] + b"\0" + data[513:]])
+def test_another_init_than_was_sent_is_not_started(stand_in, change):
+    stand_in.sees_files, stand_in.changed = False, change
+    refused(run(*RUN, env=stand_in.env), 72, "another coto-init")
+    assert stand_in.volumes == [] and not any("start" in call for call in stand_in.calls), stand_in.calls
 
 
 def test_labels_and_names_are_in_the_call(stand_in):

@@ -1,5 +1,6 @@
 /* Versions of runtimes and which escapes they have; config.json, field by field (BK-01). */
 #include "drivers/oci/oci.h"
+#include "drivers/floor.h"
 #include "base/units.h"
 #include "schema/options.h"
 
@@ -22,7 +23,7 @@ static void test_order_of_versions(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof ascending / sizeof ascending[0]; i++)
         for (size_t k = 0; k < sizeof ascending / sizeof ascending[0]; k++) {
-            int d = oci_version_compare(ascending[i], ascending[k]);
+            int d = coto_floor_compare(ascending[i], ascending[k]);
             if ((d > 0) != (i > k) || (d < 0) != (i < k))
                 fail_msg("%s against %s: %d", ascending[i], ascending[k], d);
         }
@@ -31,41 +32,41 @@ static void test_order_of_versions(void **state)
 static void test_escapes(void **state)
 {
     static const struct {
-        enum oci_kind kind;
+        const char *runtime;
         const char *version;
         bool is_debian;
         const char *has, *has_not; /* NULL: none, and nothing to look for */
     } rows[] = {
-        {OCI_RUNC, "1.1.11", false, "CVE-2024-21626", NULL},
-        {OCI_RUNC, "1.1.12", false, "CVE-2025-31133", "CVE-2024-21626"},
+        {"runc", "1.1.11", false, "CVE-2024-21626", NULL},
+        {"runc", "1.1.12", false, "CVE-2025-31133", "CVE-2024-21626"},
         /* Debian mended 1.1.5; the same number from upstream is not mended. */
-        {OCI_RUNC, "1.1.5+ds1-1+deb12u1", true, "CVE-2025-52881", "CVE-2024-21626"},
-        {OCI_RUNC, "1.1.5+ds1-1", true, "CVE-2024-21626", NULL},
-        {OCI_RUNC, "1.1.5", false, "CVE-2024-21626", NULL},
-        {OCI_RUNC, "1.2.7", false, "CVE-2025-52565", NULL},
-        {OCI_RUNC, "1.2.8", false, "CVE-2026-41579", "CVE-2025-52565"},
-        {OCI_RUNC, "1.3.2", false, "CVE-2025-31133", NULL},
-        {OCI_RUNC, "1.3.6", false, NULL, NULL},
-        {OCI_RUNC, "1.4.0-rc.2", false, "CVE-2025-31133", NULL},
-        {OCI_RUNC, "1.4.3", false, NULL, NULL},
-        {OCI_RUNC, "1.5.0", false, NULL, NULL},
-        {OCI_RUNC, "2.0", false, NULL, NULL},
-        {OCI_CRUN, "1.8.1-1+deb12u1", true, "CVE-2026-47766", NULL},
-        {OCI_CRUN, "1.27.1", false, "CVE-2026-47766", NULL},
-        {OCI_CRUN, "1.28", false, NULL, NULL},
-        {OCI_RUNSC, "0.0~20180901.0", false, "CVE-2018-20168", NULL},
-        {OCI_RUNSC, "0.0~20221219.0-2+b3", true, NULL, NULL},
-        {OCI_RUNSC, "0.0~20251001.0", false, NULL, NULL},
-        {OCI_KATA, "1.10.0", false, "CVE-2020-2026", NULL},
-        {OCI_KATA, "3.2.0", false, NULL, NULL},
-        {OCI_RUNC, "", false, "CVE-2024-21626", NULL},
-        {OCI_RUNC, "unknown", false, "CVE-2026-41579", NULL},
+        {"runc", "1.1.5+ds1-1+deb12u1", true, "CVE-2025-52881", "CVE-2024-21626"},
+        {"runc", "1.1.5+ds1-1", true, "CVE-2024-21626", NULL},
+        {"runc", "1.1.5", false, "CVE-2024-21626", NULL},
+        {"runc", "1.2.7", false, "CVE-2025-52565", NULL},
+        {"runc", "1.2.8", false, "CVE-2026-41579", "CVE-2025-52565"},
+        {"runc", "1.3.2", false, "CVE-2025-31133", NULL},
+        {"runc", "1.3.6", false, NULL, NULL},
+        {"runc", "1.4.0-rc.2", false, "CVE-2025-31133", NULL},
+        {"runc", "1.4.3", false, NULL, NULL},
+        {"runc", "1.5.0", false, NULL, NULL},
+        {"runc", "2.0", false, NULL, NULL},
+        {"crun", "1.8.1-1+deb12u1", true, "CVE-2026-47766", NULL},
+        {"crun", "1.27.1", false, "CVE-2026-47766", NULL},
+        {"crun", "1.28", false, NULL, NULL},
+        {"runsc", "0.0~20180901.0", false, "CVE-2018-20168", NULL},
+        {"runsc", "0.0~20221219.0-2+b3", true, NULL, NULL},
+        {"runsc", "0.0~20251001.0", false, NULL, NULL},
+        {"kata-runtime", "1.10.0", false, "CVE-2020-2026", NULL},
+        {"kata-runtime", "3.2.0", false, NULL, NULL},
+        {"runc", "", false, "CVE-2024-21626", NULL},
+        {"runc", "unknown", false, "CVE-2026-41579", NULL},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char lacks[128];
-        oci_lacks(rows[i].kind, rows[i].version, rows[i].is_debian, lacks);
+        coto_floor_lacks(rows[i].runtime, rows[i].version, rows[i].is_debian, lacks);
         if (rows[i].has ? !strstr(lacks, rows[i].has) : lacks[0] != '\0')
             fail_msg("%s: has '%s'", rows[i].version, lacks);
         if (rows[i].has_not && strstr(lacks, rows[i].has_not))

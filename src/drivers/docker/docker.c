@@ -80,7 +80,7 @@ static void look_from_host(struct docker *d, pid_t pid)
     d->pid_fd = (int)syscall(SYS_pidfd_open, pid, 0u);
     snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
     d->is_host_process = coto_file_read_at(AT_FDCWD, path, line, sizeof line) > 0 &&
-                         strcmp(line, COTO_DOCKER_INIT) == 0;
+                         coto_str_has_prefix(line, COTO_DOCKER_INIT);
 }
 
 /* The engine answers before the runtime's own process has become coto-init; its first word
@@ -105,8 +105,8 @@ static int take_runs(struct docker *d, struct coto_err *err)
                             "docker: unexpected answer from coto-docker");
     coto_auto_free char *runtime = coto_field_text(&frame, (enum coto_tag)COTO_DOCKER_RUNTIMES);
     snprintf(d->container, sizeof d->container, "%s", id);
-    snprintf(d->base.runtime, sizeof d->base.runtime, "docker, runtime %s",
-             runtime ? runtime : "?");
+    snprintf(d->base.runtime, sizeof d->base.runtime, "docker, runtime %.40s%.110s",
+             runtime ? runtime : "?", d->version);
     d->has_no_swap_limit = coto_field_num(&frame, (enum coto_tag)COTO_DOCKER_NO_SWAP);
     await_init(d);
     if (coto_field_num(&frame, (enum coto_tag)COTO_DOCKER_LOCAL))
@@ -131,7 +131,7 @@ static void docker_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
 
 static int build(struct docker *d, struct coto_err *err)
 {
-    if (docker_start_helper(d, err) || order(d, err) || take_runs(d, err))
+    if (docker_start_helper(d, err) || docker_judge(d, err) || order(d, err) || take_runs(d, err))
         return -1;
     if (d->has_group && !d->is_host_process)
         d->base.guest_kernel = d->plan->runtime ? d->plan->runtime : "of the runtime";

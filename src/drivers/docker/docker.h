@@ -24,6 +24,7 @@ struct docker {
     int control_fd;
     struct coto_frame_reader reader;
     char container[80];
+    char version[200]; /* of the engine's runc where that runs it, and what it lacks; "" */
     pid_t pid; /* of the container's first process, where this host shows it; 0 */
     int pid_fd;
     bool is_host_process; /* it is coto-init on this kernel, not a kernel of its own */
@@ -38,6 +39,9 @@ int docker_spec(const struct coto_plan *plan, const char *init_path, struct coto
                 struct coto_err *err);
 /* How many processes the container is made with; 0: any number. */
 int64_t docker_pids(const struct coto_plan *plan);
+
+/* judge.c: whether the engine's runtime may be used. */
+int docker_judge(struct docker *d, struct coto_err *err);
 
 /* walls.c: what the engine's inspect has confirmed, and what this host's kernel shows. */
 void docker_say_walls(struct docker *d);

@@ -134,6 +134,7 @@ static void add_limits(struct coto_json *json, const struct coto_plan *plan)
         coto_json_int(json, "NanoCpus", plan->cpus_milli * 1000000);
     if (plan->pids != COTO_UNIT_NONE)
         coto_json_int(json, "PidsLimit", docker_pids(plan));
+    coto_json_int(json, "OomScoreAdj", 1000); /* before anything else of the host */
     /* Of coto-init; it gives the program what the policy says. */
     coto_json_begin(json, "Ulimits", '[');
     coto_json_begin(json, NULL, '{');

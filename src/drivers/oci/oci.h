@@ -39,11 +39,6 @@ struct oci_chosen {
 int oci_choose(const struct coto_plan *plan, struct oci_chosen *ret_chosen, struct coto_err *err);
 /* Finds one by name, whatever its version. */
 int oci_find(const char *name, struct oci_chosen *ret_chosen, struct coto_err *err);
-/* Which known escapes a version has: their names, separated by blanks. Debian's package
- * version when is_debian, else upstream's. */
-void oci_lacks(enum oci_kind kind, const char *version, bool is_debian, char ret_lacks[128]);
-/* Debian's order of versions: below, at or above 0. */
-int oci_version_compare(const char *a, const char *b);
 
 /* "runsc 0.0~20221219.0-2+b3 (Debian package), platform ptrace", for the result. */
 void oci_say_runtime(const struct oci_chosen *chosen, char *ret_text, size_t size);
