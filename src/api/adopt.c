@@ -60,7 +60,7 @@ static struct api_sandbox *read_hold(struct coto_api *api, const struct coto_buf
     return s;
 }
 
-static struct api_job *new_job(struct coto_api *api)
+struct api_job *api_job_blank(struct coto_api *api)
 {
     struct api_job *job = calloc(1, sizeof *job);
 
@@ -73,19 +73,29 @@ static struct api_job *new_job(struct coto_api *api)
     return job;
 }
 
-/* NULL: nobody was ever told of it, or it cannot be understood. */
-static struct api_sandbox *adopt(struct coto_api *api, const struct coto_launch_held *held)
+struct api_sandbox *api_read_held(struct coto_api *api, const struct coto_launch_held *held)
 {
-    struct api_job *job = new_job(api);
+    struct api_job *job = api_job_blank(api);
     struct api_sandbox *s = read_hold(api, &held->text, &job->body);
 
-    if (s &&
-        (coto_records_get_sandbox(api->records, s->tenant, s->id, &s->executions, &job->err) != 1 ||
-         api_sandbox_plan(job, s))) {
+    if (s && api_sandbox_plan(job, s)) {
         api_sandbox_free(s);
         s = NULL;
     }
     api_job_free(job);
+    return s;
+}
+
+/* NULL: nobody was ever told of it, or it cannot be understood. */
+static struct api_sandbox *adopt(struct coto_api *api, const struct coto_launch_held *held)
+{
+    struct api_sandbox *s = api_read_held(api, held);
+
+    if (s && coto_records_get_sandbox(api->records, s->tenant, s->id, &s->executions,
+                                      &(struct coto_err){0}) != 1) {
+        api_sandbox_free(s);
+        s = NULL;
+    }
     return s;
 }
 
@@ -158,7 +168,7 @@ static void wait_for_others(struct coto_api *api)
         for (struct api_sandbox *s = api->buckets[i]; s; s = s->next) {
             if (s->box || s->job)
                 continue;
-            struct api_job *job = new_job(api);
+            struct api_job *job = api_job_blank(api);
             job->sandbox = s;
             s->job = job;
             s->state = API_BUSY;
@@ -180,7 +190,7 @@ struct promises {
 static void take_promise(void *arg, const struct coto_execution *e, const struct coto_buf *request)
 {
     struct promises *all = arg;
-    struct api_job *job = new_job(all->api);
+    struct api_job *job = api_job_blank(all->api);
 
     memcpy(job->id, e->id, sizeof job->id);
     snprintf(job->caller.tenant, sizeof job->caller.tenant, "%s", e->tenant);

@@ -185,7 +185,7 @@ int coto_api_new(const struct coto_api_config *config, struct coto_loop *loop, i
     mallopt(M_ARENA_MAX, 2); /* workers hold little at a time: no heap for each of them */
     coto_openapi_write(&(struct coto_json){.out = &api->openapi});
     coto_buf_addc(&api->openapi, '\n');
-    if (api_workers_start(api, err)) {
+    if (api_starter_new(api, err) || api_workers_start(api, err)) {
         coto_buf_fini(&api->openapi);
         free(api);
         return -1;

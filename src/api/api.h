@@ -160,6 +160,7 @@ struct api_sandbox {
     struct coto_sandbox *box;
     struct coto_policy policy; /* what it was created with; executions start from it */
     struct coto_plan plan;     /* the box refers to it */
+    bool ends_with_front; /* there was too much to tell the next one */
     uint64_t held; /* adopted: the launcher's number of it; its stream comes later */
     unsigned next_proc;
     unsigned executions;
@@ -182,6 +183,7 @@ struct coto_api {
     struct coto_api_config config;
     struct coto_loop *loop;
     struct coto_http *http;
+    int starter_fd; /* to what starts async executions */
     int control_fd; /* to the launcher; with the next three, see launcher.c */
     pthread_mutex_t control_lock;
     pthread_cond_t control_changed;
@@ -343,8 +345,14 @@ bool api_async_find(struct api_job *job);
 /* Removes what belongs to none of these executions. */
 void api_async_sweep(const struct coto_api *api, const struct coto_strv *ids);
 
+/* apart.c: before there is a thread. */
+int api_starter_new(struct coto_api *api, struct coto_err *err);
+
 /* adopt.c: what the front before this one has left, before anybody is served. */
 int coto_api_adopt(struct coto_api *api, struct coto_err *err);
+struct api_job *api_job_blank(struct coto_api *api); /* that no request asks for */
+/* The sandbox that a held text is about, without its box; NULL: it cannot be understood. */
+struct api_sandbox *api_read_held(struct coto_api *api, const struct coto_launch_held *held);
 /* A sandbox that a process of the front before this one has used: gets its stream. */
 int api_adopt_stream(struct api_job *job, int channel_fd);
 /* What the next front must know of a sandbox. */

@@ -1,18 +1,15 @@
 /* Async executions: each in a process of its own, so that it outlives the front.
  *
- * Theory of operation. A worker forks. The child keeps, of all descriptors, a channel to the
- * launcher that it alone has, the stream of its sandbox and the three files below; it runs the job
- * as the worker would have, writes down what became of it and ends. The worker waits for that, and
- * has it recorded. When the front dies meanwhile the child goes on, the launcher knows that it does
+ * Theory of operation. The starter (apart.c), a process without threads, forks for each. A worker
+ * gives it the request as text, a channel to the launcher that nobody else has, and the two files
+ * below that are open; it waits until the lock is free, and has recorded what became of it.
+ * When the front dies meanwhile the process goes on, the launcher knows that it does
  * (launcher/hold.c), and the next front finds it:
  *
- *   async/ID.lock    locked by the child as long as it lives; not empty once it has begun
+ *   async/ID.lock    locked by the process as long as it lives; not empty once it has begun
  *   async/ID.cancel  a FIFO: a byte in it ends the execution
- *   async/ID.out     what became of it; whole or not there
- *
- * Only this thread exists in the child, with a copy of the memory: it touches nothing that
- * another thread may have locked (records, the loop). */
-#include "api/api.h"
+ *   async/ID.out     what became of it; whole or not there */
+#include "api/async.h"
 
 #include "base/fd.h"
 #include "base/own.h"
@@ -20,46 +17,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#ifndef SYS_close_range
-#define SYS_close_range 436
-#endif
-
-#define PATH 4200
-
-/* Read by this build, or one that was compiled from the same lines, and by nobody else. */
-struct outcome {
-    char build[32];
-    struct coto_err err;
-    char field[64];
-    int status;
-    bool has_result, lost;
-    unsigned next_proc;
-    enum coto_verdict verdict;
-    struct coto_facts facts;
-    int exit_code;
-    int64_t duration_us;
-    char started_at[COTO_TIME_TEXT];
-    char code_hash[COTO_SHA256_HEX], policy_hash[COTO_SHA256_HEX];
-};
-static const char build[32] = __DATE__ " " __TIME__;
-
-static const char *path_of(const struct coto_api *api, const char *id, const char *what,
-                           char to[PATH])
-{
-    snprintf(to, PATH, "%s/async/%s%s%s", api->config.state_dir, id, *what ? "." : "", what);
-    return to;
-}
+#define PATH API_ASYNC_PATH
 
 /* ---- files ---- */
 
@@ -68,9 +32,9 @@ void api_async_prepare(struct api_job *job)
 {
     char path[PATH];
 
-    if (mkdir(path_of(job->api, "", "", path), 0700) && errno != EEXIST)
+    if (mkdir(api_async_path(job->api, "", "", path), 0700) && errno != EEXIST)
         return;
-    int fd = mkfifo(path_of(job->api, job->id, "cancel", path), 0600)
+    int fd = mkfifo(api_async_path(job->api, job->id, "cancel", path), 0600)
                  ? -1
                  : open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0) {
@@ -85,13 +49,13 @@ void api_async_forget(const struct api_job *job)
     char path[PATH];
 
     for (int i = 0; i < 3; i++)
-        unlink(path_of(job->api, job->id, files[i], path));
+        unlink(api_async_path(job->api, job->id, files[i], path));
 }
 
 void api_async_sweep(const struct coto_api *api, const struct coto_strv *ids)
 {
     char path[PATH];
-    DIR *dir = opendir(path_of(api, "", "", path));
+    DIR *dir = opendir(api_async_path(api, "", "", path));
     const struct dirent *entry;
 
     while (dir && (entry = readdir(dir))) {
@@ -105,97 +69,6 @@ void api_async_sweep(const struct coto_api *api, const struct coto_strv *ids)
         closedir(dir);
 }
 
-/* ---- in the child ---- */
-
-static int compare(const void *a, const void *b)
-{
-    return *(const int *)a - *(const int *)b;
-}
-
-static void close_between(int first, int last)
-{
-    struct rlimit limit;
-
-    if (first > last || syscall(SYS_close_range, (unsigned)first, (unsigned)last, 0) == 0)
-        return;
-    if (last == INT32_MAX)
-        last = getrlimit(RLIMIT_NOFILE, &limit) ? 65536 : (int)limit.rlim_cur;
-    for (int fd = first; fd <= last; fd++)
-        close(fd);
-}
-
-/* Connections of others, listening sockets, the records: none of it is the child's. */
-static void keep_only(int *fds, int count)
-{
-    int next = 3;
-
-    qsort(fds, (size_t)count, sizeof *fds, compare);
-    for (int i = 0; i < count; i++) {
-        if (fds[i] < next)
-            continue;
-        close_between(next, fds[i] - 1);
-        next = fds[i] + 1;
-    }
-    close_between(next, INT32_MAX);
-}
-
-static void fill(struct outcome *o, const struct api_job *job)
-{
-    const struct coto_result *r = &job->result;
-
-    memcpy(o->build, build, sizeof build);
-    o->err = job->err;
-    memcpy(o->field, job->field, sizeof o->field);
-    o->status = job->status;
-    o->has_result = job->has_result;
-    o->lost = job->lost;
-    o->next_proc = job->sandbox ? job->sandbox->next_proc : 0;
-    memcpy(o->code_hash, job->plan.code_hash, sizeof o->code_hash);
-    memcpy(o->policy_hash, job->plan.policy_hash, sizeof o->policy_hash);
-    if (!job->has_result)
-        return;
-    o->verdict = r->verdict;
-    o->facts = r->facts;
-    o->exit_code = r->exit_code;
-    o->duration_us = r->duration_us;
-    memcpy(o->started_at, r->started_at, sizeof o->started_at);
-}
-
-static void write_outcome(const struct api_job *job)
-{
-    static struct outcome o;
-    char path[PATH];
-    char whole[PATH];
-
-    fill(&o, job);
-    path_of(job->api, job->id, "new", path);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd >= 0 && coto_fd_write_all(fd, &o, sizeof o) == 0 &&
-        coto_fd_write_all(fd, job->reply.data, job->reply.len) == 0 && close(fd) == 0)
-        rename(path, path_of(job->api, job->id, "out", whole));
-    else
-        unlink(path);
-}
-
-static _Noreturn void run_apart(struct api_job *job, int channel, int lock)
-{
-    int fds[] = {channel, lock, job->cancel_fd, job->sandbox ? job->sandbox->box->stream_fd : lock};
-
-    prctl(PR_SET_NAME, "coto-async");
-    keep_only(fds, 4);
-    job->api->records = NULL;
-    job->api->config.node_ahead = 0; /* their streams are the front's */
-    if (write(lock, "1", 1) != 1)
-        _exit(1);
-    if (coto_launch_stay(channel, job->sandbox ? job->sandbox->box : NULL, &job->err) == 0)
-        job->run(job, channel);
-    api_note_lost(job, channel);
-    write_outcome(job);
-    if (job->destroy_box && job->box)
-        job->box->driver->destroy(job->box, NULL);
-    _exit(0);
-}
-
 /* ---- in the worker ---- */
 
 static void lose(struct api_job *job)
@@ -206,14 +79,14 @@ static void lose(struct api_job *job)
     job->lost = true;
 }
 
-static int read_outcome(struct api_job *job, struct outcome *o)
+static int read_outcome(struct api_job *job, struct api_outcome *o)
 {
     char path[PATH];
-    coto_auto_fd fd = open(path_of(job->api, job->id, "out", path), O_RDONLY | O_CLOEXEC);
+    coto_auto_fd fd = open(api_async_path(job->api, job->id, "out", path), O_RDONLY | O_CLOEXEC);
     struct stat st;
 
     if (fd < 0 || fstat(fd, &st) || (size_t)st.st_size < sizeof *o ||
-        coto_fd_read_exact(fd, o, sizeof *o) || memcmp(o->build, build, sizeof build) != 0)
+        coto_fd_read_exact(fd, o, sizeof *o) || memcmp(o->build, api_build, sizeof api_build) != 0)
         return -1;
     size_t rest = (size_t)st.st_size - sizeof *o;
     char *to = coto_buf_reserve(&job->reply, rest + 1);
@@ -226,7 +99,7 @@ static int read_outcome(struct api_job *job, struct outcome *o)
 
 static void take_outcome(struct api_job *job)
 {
-    struct outcome *o = calloc(1, sizeof *o);
+    struct api_outcome *o = calloc(1, sizeof *o);
 
     if (!o || read_outcome(job, o)) {
         lose(job);
@@ -259,51 +132,91 @@ static int open_channel(struct coto_api *api, struct coto_err *err)
     return fd;
 }
 
-static int start(struct api_job *job, pid_t *ret_pid)
+/* What the process needs to know, in a file without a name: whole before anybody is told of it. */
+static int write_request(const struct api_job *job)
+{
+    const struct api_sandbox *s = job->sandbox;
+    json_t *all = json_pack("{s:s, s:s, s:I, s:i, s:O}", "id", job->id, "tenant", job->caller.tenant,
+                            "box", (json_int_t)(s ? coto_launch_number(s->box) : 0), "next_proc",
+                            s ? (int)s->next_proc : 0, "body", job->body);
+    char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
+    char path[PATH];
+    coto_auto_fd fd =
+        open(api_async_path(job->api, job->id, "in", path), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    unlink(path);
+    bool written = text && fd >= 0 && coto_fd_write_all(fd, text, strlen(text)) == 0 &&
+                   lseek(fd, 0, SEEK_SET) == 0;
+    free(text);
+    json_decref(all);
+    return written ? coto_take_fd(&fd) : -1;
+}
+
+static int start(struct api_job *job)
 {
     char path[PATH];
     coto_auto_fd lock =
-        open(path_of(job->api, job->id, "lock", path), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        open(api_async_path(job->api, job->id, "lock", path), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
     if (lock < 0 || flock(lock, LOCK_EX))
+        return coto_err_set(&job->err, COTO_ERR_SYSTEM, errno, "begin the execution");
+    coto_auto_fd request = write_request(job);
+    if (request < 0)
         return coto_err_set(&job->err, COTO_ERR_SYSTEM, errno, "begin the execution");
     coto_auto_fd channel = open_channel(job->api, &job->err);
     if (channel < 0)
         return -1;
-    *ret_pid = fork();
-    if (*ret_pid == 0)
-        run_apart(job, channel, lock);
-    return *ret_pid < 0 ? coto_err_set(&job->err, COTO_ERR_LIMIT, errno, "begin the execution") : 0;
+    const int fds[API_ASYNC_FDS] = {request, channel, lock, job->cancel_fd};
+    if (coto_fd_send(job->api->starter_fd, 0, fds, API_ASYNC_FDS))
+        return coto_err_set(&job->err, COTO_ERR_LIMIT, errno, "begin the execution");
+    return 0;
 }
 
-/* Of the front before this one: not our child. */
-static void wait_apart(struct api_job *job)
+static bool has_begun(const struct api_job *job)
 {
     char path[PATH];
-    coto_auto_fd lock = open(path_of(job->api, job->id, "lock", path), O_RDONLY | O_CLOEXEC);
+    struct stat st;
+
+    return stat(api_async_path(job->api, job->id, "lock", path), &st) == 0 && st.st_size > 0;
+}
+
+/* Until its process has ended; it is not our child. */
+static void wait_for_end(const struct api_job *job)
+{
+    char path[PATH];
+    coto_auto_fd lock = open(api_async_path(job->api, job->id, "lock", path), O_RDONLY | O_CLOEXEC);
 
     while (lock >= 0 && flock(lock, LOCK_EX) && errno == EINTR)
         ;
 }
 
+/* The front before this one had given it to its starter, and that died first. */
+static void take_back(struct api_job *job, int channel_fd)
+{
+    job->is_apart = false;
+    if (job->sandbox && !job->sandbox->box && api_adopt_stream(job, channel_fd))
+        coto_err_set(&job->err, COTO_ERR_NOTFOUND, 0, "the sandbox it was for is gone");
+}
+
 void api_async_run(struct api_job *job, int channel_fd)
 {
-    pid_t pid = 0;
-
-    if (job->err.kind) {
-        api_record_end(job);
+    if (job->sandbox && job->sandbox->ends_with_front) { /* so does what it runs */
+        job->run(job, channel_fd);
         return;
     }
     if (job->is_apart) {
-        wait_apart(job);
-    } else {
-        api_record_start(job);
-        if (start(job, &pid)) {
+        wait_for_end(job);
+        if (!has_begun(job))
+            take_back(job, channel_fd);
+    }
+    if (!job->is_apart) {
+        if (!job->err.kind)
+            api_record_start(job);
+        if (job->err.kind || start(job)) {
             api_record_end(job);
             return;
         }
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-            ;
+        wait_for_end(job);
     }
     take_outcome(job);
     if (job->is_apart && job->sandbox && api_adopt_stream(job, channel_fd))
@@ -315,16 +228,16 @@ bool api_async_find(struct api_job *job)
 {
     char path[PATH];
     struct stat st;
-    coto_auto_fd lock = open(path_of(job->api, job->id, "lock", path), O_RDONLY | O_CLOEXEC);
+    coto_auto_fd lock = open(api_async_path(job->api, job->id, "lock", path), O_RDONLY | O_CLOEXEC);
 
     if (lock < 0 ||
         (flock(lock, LOCK_EX | LOCK_NB) == 0 && fstat(lock, &st) == 0 && st.st_size == 0)) {
-        unlink(path_of(job->api, job->id, "cancel", path));
+        unlink(api_async_path(job->api, job->id, "cancel", path));
         return false;
     }
     coto_own_close(&job->cancel_fd);
     job->cancel_fd =
-        open(path_of(job->api, job->id, "cancel", path), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+        open(api_async_path(job->api, job->id, "cancel", path), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
     job->is_apart = true;
     return true;
 }

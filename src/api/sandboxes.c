@@ -181,6 +181,7 @@ static void create(struct api_job *job, int channel_fd)
     s->created_us = s->used_us = coto_clock_us();
     coto_clock_utc(s->created_at);
     api_write_hold(job, &hold);
+    s->ends_with_front = hold.len > COTO_LAUNCH_HOLD;
     api_kind_asked(job, &s->plan);
     if (coto_launch_create_held(channel_fd, &s->plan, job->api->workers.queued, &hold, &s->box,
                                 &job->err) ||

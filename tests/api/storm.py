@@ -20,7 +20,7 @@ from .helpers import PATIENCE, reap_orphans, wait_until
 
 TENANTS = ["anna", "ben", "cleo", "dora"]
 # Of front and launcher together less than what makes the keeper give up (twenty a minute).
-KINDS = ["front", "launcher", "init", "program", "init", "program", "async"]
+KINDS = ["front", "launcher", "init", "program", "init", "program", "async", "starter"]
 PAUSE = 4.5
 GONE = (OSError, http.client.HTTPException)
 # A run that was hit is told so by one of these.
@@ -162,8 +162,8 @@ class Storm:
         inits = [pid for pid, row in below.items() if row[1].startswith("coto-init")]
         if kind == "init":
             return inits
-        if kind == "async":
-            return [pid for pid, row in below.items() if row[1].startswith("coto-async")]
+        if kind in ("async", "starter"):
+            return [pid for pid, row in below.items() if row[1].startswith(f"coto-{kind}")]
         return [pid for pid, row in below.items() if row[0] in inits]
 
     def kill(self, kind):
@@ -171,7 +171,7 @@ class Storm:
         found = [pid for pid in self.victims(kind) if pid]
         if not found:
             return
-        if kind != "front":
+        if kind not in ("front", "starter"):
             self.epoch += 1
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(self.random.choice(found), signal.SIGKILL)

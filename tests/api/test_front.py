@@ -164,11 +164,27 @@ def test_cancel_reaches_what_another_front_has_begun(service):
     assert ended(service, execution)["verdict"] == "killed"
 
 
+def processes(service, name):
+    return wait_until(lambda: [pid for pid, what in service.members() if what == name], name)
+
+
+def test_a_killed_starter_is_replaced_with_its_front(service):
+    box = service.create()
+    output(service, box, "x = 41")
+    execution = begin(service, "import time; time.sleep(2); print(7)")
+    processes(service, "coto-async")
+    old, [starter] = service.front, processes(service, "coto-starter")
+    os.kill(starter, signal.SIGKILL)
+    wait_until(lambda: service.front not in (0, old) and service.is_ready(), "another front")
+    assert ended(service, execution)["result"]["stdout"] == "7\n"
+    assert ended(service, begin(service, "print(x + 1)", box))["result"]["output"] == "42\n"
+    assert processes(service, "coto-starter") != [starter]
+
+
 def test_an_execution_whose_process_is_killed_is_lost_and_says_so(service):
     execution = begin(service, "import time; time.sleep(100)")
     started(service, execution)
-    for pid, name in service.members():
-        if name == "coto-async":
-            os.kill(pid, signal.SIGKILL)
+    for pid in processes(service, "coto-async"):
+        os.kill(pid, signal.SIGKILL)
     assert "lost" in ended(service, execution)["error"]["message"]
     assert service.run("print(1)").json["stdout"] == "1\n"
