@@ -229,11 +229,23 @@ int64_t coto_cgroup_text_num(const char *text)
     return end == text ? -1 : v;
 }
 
+/* A value: the kernel gives all of such a file to the first read. */
+static bool read_value(int dirfd, const char *file, char *text, size_t size)
+{
+    coto_auto_fd fd = dirfd < 0 ? -1 : openat(dirfd, file, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+
+    while (n > 0 && text[n - 1] == '\n')
+        n--;
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
 static int64_t read_num(int dirfd, const char *file)
 {
     char text[64];
 
-    if (dirfd < 0 || coto_file_read_at(dirfd, file, text, sizeof text) <= 0)
+    if (!read_value(dirfd, file, text, sizeof text))
         return -1;
     return coto_cgroup_text_num(text);
 }
@@ -256,7 +268,7 @@ static int64_t read_key(int dirfd, const char *file, const char *key)
 {
     char text[2048];
 
-    if (dirfd < 0 || coto_file_read_at(dirfd, file, text, sizeof text) <= 0)
+    if (!read_value(dirfd, file, text, sizeof text))
         return -1;
     return coto_cgroup_text_key(text, key);
 }
@@ -408,6 +420,14 @@ static void set_limits_v2(const struct coto_cgroup *group, const struct coto_cgr
 
 /* ---- making ---- */
 
+void coto_cgroup_keep_parents(struct coto_cgroup_host *host)
+{
+    for (int i = 0; i < COTO_CG_COUNT && host->version == 1; i++)
+        host->parent_fd[i] =
+            host->has[i] ? openat(AT_FDCWD, host->parent[i], O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+}
+
+
 static int make_dir(struct coto_cgroup *group, int ctl, const char *parent, struct coto_err *err)
 {
     if (group->parent_fd[ctl] < 0)
@@ -498,9 +518,13 @@ static int make_all(const struct coto_cgroup_host *host, const struct coto_cgrou
                                 "enable controllers in %s (other processes in it?)", host->parent[0]);
         return make_dir(group, COTO_CG_MEMORY, host->parent[0], err);
     }
-    for (int i = 0; i < COTO_CG_COUNT; i++)
+    group->parents_lent = host->parent_fd[COTO_CG_MEMORY] > 0;
+    for (int i = 0; i < COTO_CG_COUNT; i++) {
+        if (group->parents_lent)
+            group->parent_fd[i] = host->parent_fd[i];
         if (makes(host, limits, i) && make_dir(group, i, host->parent[i], err))
             return -1;
+    }
     return 0;
 }
 
@@ -682,6 +706,8 @@ void coto_cgroup_close(struct coto_cgroup *group)
 {
     for (int i = 0; i < COTO_CG_COUNT; i++) {
         coto_own_close(&group->dir_fd[i]);
+        if (group->parents_lent)
+            group->parent_fd[i] = -1;
         coto_own_close(&group->parent_fd[i]);
     }
 }

@@ -33,6 +33,7 @@ struct coto_cgroup_host {
     bool has[COTO_CG_COUNT];
     bool must_leave; /* v2 delegated: we must move ourselves out of parent first */
     pid_t with_me;   /* and this child of ours, 0 none */
+    int parent_fd[COTO_CG_COUNT]; /* of parent, where a caller that makes many keeps them; 0: none */
     char why[200];   /* version 0, or a missing controller: the reason */
 };
 
@@ -54,6 +55,7 @@ struct coto_cgroup {
     char name[64];
     int dir_fd[COTO_CG_COUNT]; /* -1 not made; v2: only [COTO_CG_MEMORY] */
     int parent_fd[COTO_CG_COUNT];
+    bool parents_lent; /* they are the caller's */
     bool moved_self;
     char leaf[64];
 };
@@ -63,6 +65,9 @@ struct coto_cgroup_stat {
 };
 
 void coto_cgroup_find(struct coto_cgroup_host *ret_host);
+
+/* v1: opens all parents there are, for as long as the process lives. */
+void coto_cgroup_keep_parents(struct coto_cgroup_host *host);
 
 /* Makes the group `name` and sets the limits. On failure nothing is left. */
 int coto_cgroup_make(const struct coto_cgroup_host *host, const char *name,

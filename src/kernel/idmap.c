@@ -19,6 +19,7 @@
 #define NEWUIDMAP "/usr/bin/newuidmap"
 #define NEWGIDMAP "/usr/bin/newgidmap"
 #define NUMBERS (1u << 26)
+#define MAP_TEXT 2048
 
 /* No two sandboxes that live at the same time have the same: each process starts at
  * random, and there are far more numbers than sandboxes. Not by pid, which another pid
@@ -34,14 +35,13 @@ static unsigned sandbox_number(void)
 
 /* Picks an id inside the ranges this process itself may map: the fixed base on
  * an ordinary host, the upper end of the largest range inside a container. 0 when
- * there is no range. */
-static unsigned pick_from(const char *file, unsigned number)
+ * there is no range. The kernel lets a map be written once: `text` keeps what was read. */
+static unsigned pick_from(const char *file, char text[MAP_TEXT], unsigned number)
 {
-    char text[2048];
     unsigned best = 0;
     unsigned best_count = 1;
 
-    if (coto_file_read_at(AT_FDCWD, file, text, sizeof text) <= 0)
+    if (!text[0] && coto_file_read_at(AT_FDCWD, file, text, MAP_TEXT) <= 0)
         return 0;
     for (char *line = text; line && *line; line = strchr(line, '\n')) {
         unsigned inside;
@@ -121,9 +121,11 @@ int coto_idmap_choose(int mode, struct coto_idmap *ret_map, struct coto_err *err
         return 0;
     }
     if (mode != COTO_IDMAP_SUBUID && may_map_ranges()) {
+        static char uids[MAP_TEXT];
+        static char gids[MAP_TEXT];
         unsigned number = sandbox_number();
-        unsigned uid = pick_from("/proc/self/uid_map", number);
-        unsigned gid = pick_from("/proc/self/gid_map", number);
+        unsigned uid = pick_from("/proc/self/uid_map", uids, number);
+        unsigned gid = pick_from("/proc/self/gid_map", gids, number);
         if (uid && gid) {
             map = (struct coto_idmap){.kind = COTO_MAP_RANGE, .host_uid = uid, .host_gid = gid};
             *ret_map = map;

@@ -21,13 +21,23 @@ static int slot_for_box(struct launcher *l, struct coto_err *err)
     return 0;
 }
 
+static void drop_reader(struct launcher *l, struct box *box)
+{
+    if (!l->spare.data && !box->reader.buf.failed) {
+        l->spare = box->reader.buf;
+        l->spare.len = 0;
+        box->reader = (struct coto_frame_reader){0};
+    }
+    coto_frame_reader_fini(&box->reader);
+}
+
 static void free_box(struct launcher *l, struct box *box)
 {
     if (l->boxes[box->number % LAUNCHER_BOXES] == box) {
         l->boxes[box->number % LAUNCHER_BOXES] = NULL;
         l->box_count--;
     }
-    coto_frame_reader_fini(&box->reader);
+    drop_reader(l, box);
     coto_plan_fini(&box->plan);
     coto_buf_fini(&box->hold);
     free(box);
@@ -99,7 +109,7 @@ static void on_frame(struct launcher *l, struct box *box, const struct coto_fram
         return;
     }
     launcher_unwatch(l, box->sandbox->stream_fd);
-    coto_frame_reader_fini(&box->reader);
+    drop_reader(l, box);
     if (box->plan.parked) {
         launcher_park(l, box);
         return;
@@ -111,6 +121,11 @@ static void on_frame(struct launcher *l, struct box *box, const struct coto_fram
 void launcher_stream_ready(struct launcher *l, struct box *box)
 {
     size_t room;
+
+    if (!box->reader.buf.data) {
+        box->reader.buf = l->spare;
+        l->spare = (struct coto_buf){0};
+    }
     char *to = coto_frame_reader_space(&box->reader, &room);
     ssize_t n = to ? read(box->sandbox->stream_fd, to, room) : -1;
     struct coto_frame frame;
@@ -156,11 +171,11 @@ void launcher_end_box(struct launcher *l, struct box *box, struct channel *waite
 
 void launcher_box_dead(struct launcher *l, struct box *box)
 {
-    struct coto_usage usage;
+    struct coto_usage usage = COTO_USAGE_NONE;
     struct channel *waiter = box->waiter;
 
     launcher_unwatch(l, box->sandbox->alive_fd);
-    l->driver->destroy(box->sandbox, &usage);
+    l->driver->destroy(box->sandbox, box->wants_usage ? &usage : NULL);
     l->status.ending--;
     l->status.destroyed++;
     free_box(l, box);

@@ -64,6 +64,7 @@ struct box {
     struct channel *waiter;  /* gets CREATED, or USED at the end */
     struct box *next;        /* on its shelf while READY */
     int64_t made_us;
+    bool wants_usage;        /* the waiter, at the end: reading it takes a dozen system calls */
     struct coto_buf hold;    /* what the next front must know of it; empty: it ends with this one */
     uint64_t user;           /* number of a channel that stays and uses it; 0 */
 };
@@ -107,6 +108,7 @@ struct launcher {
     } most; /* of one box: the operator's ceiling, whatever the front says */
     struct coto_launch_status status;
     struct coto_buf in, out;
+    struct coto_buf spare; /* for the next reader: too large to be allocated for each READY */
     struct template template;
     struct box *parking; /* wait for the template */
     bool ending;

@@ -198,6 +198,7 @@ static void about_box(struct launcher *l, struct channel *channel, const struct 
         break;
     default:
         channel->waits = true;
+        box->wants_usage = coto_field_num(frame, COTO_TAG_L_USAGE) != 0;
         launcher_end_box(l, box, channel);
     }
 }

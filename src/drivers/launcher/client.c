@@ -58,6 +58,7 @@ static int ask_of_box(struct box *box, enum coto_frame_type type, struct coto_us
     size_t at = coto_frame_begin(&buf, type, 0);
 
     coto_frame_add_num(&buf, COTO_TAG_L_BOX, box->number);
+    coto_frame_add_num(&buf, COTO_TAG_L_USAGE, ret_usage != NULL);
     coto_frame_end(&buf, at);
     if (ret_usage)
         *ret_usage = (struct coto_usage)COTO_USAGE_NONE;

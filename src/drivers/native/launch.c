@@ -67,6 +67,25 @@ static int explain_clone(int saved, struct coto_err *err)
     return coto_err_remedy(err, "see `coto doctor`");
 }
 
+/* What a launcher gives to every child is opened once. */
+static int kept_null(void)
+{
+    static int fd = -1;
+
+    if (fd < 0)
+        fd = openat(AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC);
+    return fd;
+}
+
+static int kept_init(struct coto_err *err)
+{
+    static int fd = -1;
+
+    if (fd < 0)
+        fd = coto_initbin_open(err);
+    return fd;
+}
+
 static int make_stream(struct native *n, struct native_launch *launch, struct coto_err *err)
 {
     int sv[2];
@@ -86,9 +105,13 @@ static int make_stream(struct native *n, struct native_launch *launch, struct co
         launch->fds[4] = sv[1];
         launch->fds[5] = n->used_fd < 0 ? -1 : fcntl(n->used_fd, F_DUPFD_CLOEXEC, 3);
     }
-    bool frames = native_serves || getenv("COTO_TEST_FRAMES") != NULL || !coto_up("stdio");
+    bool frames = getenv("COTO_TEST_FRAMES") != NULL || !coto_up("stdio");
     for (int i = 0; i < 3; i++) {
         int p[2];
+        if (native_serves) {
+            launch->fds[i] = kept_null();
+            continue;
+        }
         if (frames) {
             launch->fds[i] = coto_up("stdio") ? open("/dev/null", O_RDWR | O_CLOEXEC)
                                               : fcntl(i, F_DUPFD_CLOEXEC, 3);
@@ -238,10 +261,12 @@ int native_launch(struct native *n, int cgroup_fd, struct coto_err *err)
         launch->fds[i] = -1;
     snprintf(launch->root, sizeof launch->root, "--root=%d", (int)n->root);
     launch->is_root = n->root == COTO_ROOT_FOR_OTHERS;
-    launch->init_fd = coto_initbin_open(err);
+    launch->init_fd = native_serves ? kept_init(err) : coto_initbin_open(err);
     int failed = launch->init_fd < 0 || make_stream(n, launch, err);
     memcpy(fds, launch->fds, sizeof launch->fds);
     fds[6] = launch->init_fd;
+    if (native_serves)
+        fds[0] = fds[1] = fds[2] = fds[6] = -1;
     if (!failed)
         failed = spawn(n, cgroup_fd, &child, err);
     /* The child has descriptors of its own; its copy of the numbers stays as it is. */
@@ -395,6 +420,7 @@ int native_send_cgroup(struct native *n, struct coto_err *err)
 {
     int fds[COTO_CG_COUNT] = {-1};
     int count = n->has_group ? coto_cgroup_open_join(&n->group, fds) : 0;
+    bool again = n->plan->parked && count > 0; /* an interpreter will join it, too */
     static struct coto_ns_set own;
     if (!native_serves || !own.inode[0])
         coto_ns_read(&own);
@@ -403,7 +429,9 @@ int native_send_cgroup(struct native *n, struct coto_err *err)
                  coto_fd_write_all(n->base.stream_fd, &n->own_ns, sizeof n->own_ns);
     int saved = errno;
 
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count && !again; i++)
         close(fds[i]);
+    for (int i = 0; i < count && again; i++)
+        n->join_fds[n->join_count++] = fds[i];
     return failed ? coto_err_set(err, COTO_ERR_SYSTEM, saved, "join the cgroup") : 0;
 }

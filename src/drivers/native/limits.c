@@ -12,8 +12,11 @@ void native_cgroup_find(struct native *n)
 {
     /* A launcher stays where it is. */
     static struct coto_cgroup_host found;
-    if (!native_serves || !found.version || found.must_leave)
+    if (!native_serves || !found.version || found.must_leave) {
         coto_cgroup_find(&found);
+        if (native_serves)
+            coto_cgroup_keep_parents(&found);
+    }
     n->cgroup_host = found;
     coto_cgroup_walls_ask(n->plan, &n->limits);
     snprintf(n->group_name, sizeof n->group_name, "coto-%d-%.8s", (int)getpid(), n->plan->id);

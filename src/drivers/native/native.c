@@ -32,6 +32,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -52,9 +53,35 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
 /* Started ahead of any plan by native_prepare. */
 static struct native *prepared;
 
+/* Used again: giving memory back to the kernel now would interrupt every CPU that our dying
+ * guard has run on, and getting some anew means a page fault for each of its pages. */
+static struct native *by[4];
+
+static void put_by(struct native *n)
+{
+    for (size_t i = 0; i < sizeof by / sizeof by[0]; i++)
+        if (!by[i]) {
+            by[i] = n;
+            return;
+        }
+    free(n);
+}
+
+static struct native *take_by(void)
+{
+    for (size_t i = 0; i < sizeof by / sizeof by[0]; i++)
+        if (by[i]) {
+            struct native *n = by[i];
+            by[i] = NULL;
+            memset(n, 0, sizeof *n);
+            return n;
+        }
+    return calloc(1, sizeof(struct native));
+}
+
 struct native *native_new(void)
 {
-    struct native *n = calloc(1, sizeof *n);
+    struct native *n = take_by();
 
     if (!n)
         return NULL;
@@ -294,13 +321,28 @@ static int native_open_join(struct coto_sandbox *sandbox, int ret_fds[8], bool *
         ret_fds[0] = fcntl(born, F_DUPFD_CLOEXEC, 3);
     if (*ret_born)
         return ret_fds[0] < 0 ? -1 : 1;
-    return n->has_group ? coto_cgroup_open_join(&n->group, ret_fds) : 0;
+    if (n->join_count == 0)
+        return n->has_group ? coto_cgroup_open_join(&n->group, ret_fds) : 0;
+    int count = n->join_count;
+    memcpy(ret_fds, n->join_fds, (size_t)count * sizeof ret_fds[0]);
+    n->join_count = 0;
+    return count;
+}
+
+/* Then so is everybody in its pid namespace. */
+static bool is_init_dead(const struct native *n)
+{
+    struct pollfd pfd = {n->pidfd, POLLIN, 0};
+
+    return n->pidfd >= 0 && poll(&pfd, 1, 0) == 1 && pfd.revents & POLLIN;
 }
 
 static void native_kill(struct coto_sandbox *sandbox)
 {
     struct native *n = (struct native *)sandbox;
 
+    if (native_serves && is_init_dead(n))
+        return;
     /* Everyone in the group by name of the group, not only init, who would need CPU time
      * to pass it on; then the quota is lifted, for they need it to die. */
     if (n->has_group)
@@ -333,7 +375,7 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
     if (!n)
         return;
     if (n->pid > 0) {
-        if (n->pidfd >= 0)
+        if (n->pidfd >= 0 && !(native_serves && is_init_dead(n)))
             coto_pidfd_signal(n->pidfd, n->pid, SIGKILL);
         coto_guard_close_after(&n->guard, n->pidfd, &n->mounts_fd);
         /* The account is read while init is dying: what it measures is dead. */
@@ -366,11 +408,9 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
     coto_own_close(&n->base.parked_fd);
     for (int i = 0; i < 3; i++)
         coto_own_close(&n->base.stdio_fd[i]);
-    /* Freed by the next one: giving memory back to the kernel now would interrupt every
-     * CPU that our dying guard has run on. */
-    static struct native *last;
-    free(last);
-    last = n;
+    while (n->join_count > 0)
+        close(n->join_fds[--n->join_count]);
+    put_by(n);
 }
 
 void native_free(struct native *n)

@@ -41,6 +41,8 @@ struct native {
     struct coto_cgroup group;
     struct coto_cgroup_limits limits;
     bool has_group;
+    int join_fds[COTO_CG_COUNT]; /* what a second process joins it by, until that has them */
+    int join_count;
     struct coto_cgroup_applied applied;
     char group_name[64];
     struct coto_guard guard; /* removes the cgroup if we are killed */
