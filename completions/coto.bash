@@ -1,5 +1,21 @@
 # bash completion of coto. Made by tools/gendocs from src/schema; do not edit.
 # shellcheck shell=bash
+# Verbs, flags and images of coto image, pki and token, as these tell them.
+_coto_tool() {
+    local cur=$1 verb=$2 sub=$3 words
+    if [[ -z $sub ]]; then
+        words=$(coto "$verb" --help 2>/dev/null | sed -n 's/^  \([a-z]*\)  .*/\1/p')
+    elif [[ $cur == -* ]]; then
+        words=$(coto "$verb" "$sub" --help 2>/dev/null | sed -n 's/^  \(--[a-z-]*\).*/\1/p')
+        words+=' --help'
+    elif [[ $verb:$sub =~ ^image:(show|verify|sign|sbom|remove)$ ]]; then
+        words=$(coto image list 2>/dev/null | sed '1d;s/ .*//')
+    else
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+    fi
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
+}
 _coto() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
     local verb=${COMP_WORDS[1]-}
@@ -18,6 +34,17 @@ _coto() {
     if [[ $verb == test ]]; then flags+=' --runner --junit'; fi
     if ((COMP_CWORD == 1)); then
         mapfile -t COMPREPLY < <(compgen -W "$verbs" -- "$cur")
+        return
+    fi
+    if [[ $verb =~ ^(image|pki|token)$ ]]; then
+        local sub=
+        if ((COMP_CWORD > 2)); then sub=${COMP_WORDS[2]}; fi
+        case $prev in
+        --images-dir) mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
+        --format) mapfile -t COMPREPLY < <(compgen -W 'spdx cyclonedx' -- "$cur") ;;
+        --key | --signature | --output) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+        *) _coto_tool "$cur" "$verb" "$sub" ;;
+        esac
         return
     fi
     case $verb:$prev in

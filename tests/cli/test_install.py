@@ -71,9 +71,26 @@ def test_every_verb_and_flag_is_in_man_page_and_completions():
         assert f".It Cm {verb}\n" in man and f"'{verb}:" in zsh, verb
     for flag in set(flags) - {"help"}:
         assert f"Fl Fl {flag}" in man and re.search(f"--{flag}[=[]", zsh), flag
-    script = (f"source {SOURCE}/completions/coto.bash; for words in 'coto ' 'coto test --'; do "
-              "COMP_WORDS=($words); [[ $words == *- ]] || COMP_WORDS+=(''); "
-              "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _coto; echo ${COMPREPLY[@]}; done")
-    offered = output_of("bash", "-c", script).decode().splitlines()
-    assert set(offered[0].split()) == set(verbs)
-    assert set(offered[1].split()) == {f"--{flag}" for flag in flags}
+    assert offered("coto ") == set(verbs)
+    assert offered("coto test --") == {f"--{flag}" for flag in flags}
+
+
+def offered(words, before=""):
+    """What bash offers after these words; they hold no blanks of their own."""
+    script = (f"{before} PATH={BIN}:$PATH; source {SOURCE}/completions/coto.bash; COMP_WORDS=({words}); "
+              f"[[ '{words}' == *' ' ]] && COMP_WORDS+=(''); "
+              "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _coto; echo ${COMPREPLY[@]}")
+    return set(output_of("bash", "-c", script).decode().split())
+
+
+def test_verbs_and_flags_of_coto_image_are_completed(tmp_path):
+    (tmp_path / "tree/etc").mkdir(parents=True)
+    store = f"--images-dir={tmp_path}/store"
+    assert coto("image", "import", tmp_path / "tree", "box:1", store).status == 0
+    assert offered("coto image ") == {"import", "build", "list", "show", "verify", "sign", "sbom", "remove"}
+    assert offered("coto image s") == {"show", "sign", "sbom"}
+    assert offered("coto image sbom --") == {"--images-dir", "--format", "--help"}
+    assert offered("coto image sbom box:1 --format ") == {"spdx", "cyclonedx"}
+    assert offered("coto image sbom --format c") == {"cyclonedx"}
+    assert "init" in offered("coto pki ") and "--" not in offered("coto token ")
+    assert offered("coto image show ", f"export COTO_IMAGES_DIR={tmp_path}/store;") == {"box:1"}
