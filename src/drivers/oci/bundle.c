@@ -230,10 +230,31 @@ static int make_place(struct making *m, const char *target, bool is_dir, struct 
     return fd < 0 ? cannot("make", target, err) : 0;
 }
 
+/* What a /dev of our own is mounted on: see oci_has_own_dev. */
+static int make_dev(struct making *m, struct coto_err *err)
+{
+    static const char *const links[][2] = {
+        {"/proc/self/fd", "dev/fd"},         {"/proc/self/fd/0", "dev/stdin"},
+        {"/proc/self/fd/1", "dev/stdout"},   {"/proc/self/fd/2", "dev/stderr"},
+        {"urandom", "dev/random"},           {"pts/ptmx", "dev/ptmx"}};
+
+    if (make_dir(m, "dev", err))
+        return -1;
+    if (!oci_has_own_dev(m->oci))
+        return 0;
+    for (size_t i = 0; oci_devices[i]; i++)
+        if (make_place(m, oci_devices[i], false, err))
+            return -1;
+    for (size_t i = 0; i < sizeof links / sizeof links[0]; i++)
+        if (symlinkat(links[i][0], m->root_fd, links[i][1]))
+            return cannot("make", links[i][1], err);
+    return make_dir(m, "dev/pts", err) || make_dir(m, "dev/shm", err) ? -1 : 0;
+}
+
 static int make_places(struct making *m, struct coto_err *err)
 {
     const struct coto_plan *plan = m->oci->plan;
-    int failed = make_dir(m, "proc", err) || make_dir(m, "dev", err) || make_dir(m, "tmp", err) ||
+    int failed = make_dir(m, "proc", err) || make_dev(m, err) || make_dir(m, "tmp", err) ||
                  open_to_all(m, "tmp", err) || make_place(m, plan->workdir, true, err) ||
                  make_place(m, OCI_INIT_INSIDE, false, err);
 

@@ -101,8 +101,29 @@ static void add_tmpfs(struct coto_json *j, const struct coto_plan *plan, const c
     add_mount(j, target, "tmpfs", "tmpfs", options);
 }
 
-static void add_kernel_mounts(struct coto_json *j, const struct coto_plan *plan)
+const char *const oci_devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", NULL};
+
+bool oci_has_own_dev(const struct oci *oci)
 {
+    return !oci->chosen.runtime->own_kernel;
+}
+
+/* Read-only keeps the host's node from being re-dated; devices are written all the same. */
+static void add_own_dev(struct coto_json *j, const struct oci *oci)
+{
+    static const char *const dir[] = {"bind", "rprivate", "ro", "nosuid", "noexec", "nodev", NULL};
+    static const char *const node[] = {"bind", "rprivate", "ro", "nosuid", "noexec", NULL};
+    char source[PATH_MAX];
+
+    snprintf(source, sizeof source, "%s/rootfs/dev", oci->dir);
+    add_mount(j, "/dev", "bind", source, dir);
+    for (size_t i = 0; oci_devices[i]; i++)
+        add_mount(j, oci_devices[i], "bind", oci_devices[i], node);
+}
+
+static void add_kernel_mounts(struct coto_json *j, const struct oci *oci)
+{
+    const struct coto_plan *plan = oci->plan;
     static const char *const proc[] = {"nosuid", "noexec", "nodev", NULL};
     static const char *const dev[] = {"nosuid", "noexec", "mode=755", "size=64k", NULL};
     /* Terminals are counted host-wide: one sandbox must not take them all. */
@@ -110,7 +131,10 @@ static void add_kernel_mounts(struct coto_json *j, const struct coto_plan *plan)
                                       "mode=0620", "max=64", NULL};
 
     add_mount(j, "/proc", "proc", "proc", proc);
-    add_mount(j, "/dev", "tmpfs", "tmpfs", dev);
+    if (oci_has_own_dev(oci))
+        add_own_dev(j, oci);
+    else
+        add_mount(j, "/dev", "tmpfs", "tmpfs", dev);
     add_mount(j, "/dev/pts", "devpts", "devpts", pts);
     add_tmpfs(j, plan, "/dev/shm", plan->tmp_bytes, "1777");
 }
@@ -120,7 +144,7 @@ static void add_mounts(struct coto_json *j, const struct oci *oci, const struct 
     const struct coto_plan *plan = oci->plan;
 
     coto_json_begin(j, "mounts", '[');
-    add_kernel_mounts(j, plan);
+    add_kernel_mounts(j, oci);
     /* The root's views come first, the policy's own last, on whatever lies below. */
     for (int own = 0; own < 2; own++) {
         for (size_t i = 0; i < binds->count; i++) {

@@ -89,7 +89,11 @@ struct oci_binds {
     } items[OCI_BINDS];
 };
 int oci_bundle_make(struct oci *oci, struct coto_err *err);
-/* config.c: the text of config.json. */
+/* config.c: runc and crun would show the host's own device nodes, which a program could re-date,
+ * and more of them than it needs; unless /dev is a mount of ours, as natively. gVisor has its own. */
+bool oci_has_own_dev(const struct oci *oci);
+extern const char *const oci_devices[]; /* their paths, NULL at the end */
+/* The text of config.json. */
 int oci_config_make(const struct oci *oci, const struct oci_binds *binds, struct coto_buf *out,
                     struct coto_err *err);
 /* launch.c */
