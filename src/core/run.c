@@ -123,6 +123,25 @@ static void finish(struct coto_session *s)
     s->sandbox->driver->kill(s->sandbox);
 }
 
+/* A guest's kernel counts waiting for a CPU of the host as work, and is the guest's: where the host has
+ * an account that one is told. */
+static void take_cpu(struct coto_session *s, const struct coto_frame *frame)
+{
+    struct coto_usage now;
+
+    s->init_user_us = (int64_t)coto_field_num(frame, COTO_TAG_CPU_USER_US);
+    s->init_system_us = (int64_t)coto_field_num(frame, COTO_TAG_CPU_SYSTEM_US);
+    if (!s->sandbox->guest_kernel)
+        return;
+    s->sandbox->driver->usage(s->sandbox, &now);
+    int64_t used = now.cpu_user_us + now.cpu_system_us - s->cpu_before_us;
+    if (now.cpu_user_us < 0 || now.cpu_system_us < 0 || s->cpu_before_us <= 0 || used < 0)
+        return;
+    int64_t system = now.cpu_system_us - s->system_before_us;
+    s->init_system_us = system < 0 ? 0 : system > used ? used : system;
+    s->init_user_us = used - s->init_system_us;
+}
+
 static void on_exit_frame(struct coto_session *s, const struct coto_frame *frame)
 {
     if (s->exited || frame->proc != coto_session_proc(s))
@@ -132,8 +151,7 @@ static void on_exit_frame(struct coto_session *s, const struct coto_frame *frame
     s->facts->disk_full = coto_field_num(frame, COTO_TAG_DISK_FULL);
     s->facts->state_kept = coto_field_num(frame, COTO_TAG_CONTEXT);
     s->facts->stage = s->stage;
-    s->init_user_us = (int64_t)coto_field_num(frame, COTO_TAG_CPU_USER_US);
-    s->init_system_us = (int64_t)coto_field_num(frame, COTO_TAG_CPU_SYSTEM_US);
+    take_cpu(s, frame);
     if (coto_field_num(frame, COTO_TAG_TIMED_OUT) && s->cause == COTO_END_SELF)
         s->cause = COTO_END_WALL_TIME;
     if (s->facts->wait_status == 0 && s->cause == COTO_END_SELF &&
@@ -317,24 +335,26 @@ int coto_session_wait_room(struct coto_session *s)
 /* ---- time ---- */
 
 /* -1: nobody counts */
-static int64_t cpu_of_sandbox(const struct coto_session *s)
+static int64_t cpu_of_sandbox(const struct coto_session *s, int64_t *ret_system_us)
 {
     struct coto_usage usage;
 
     s->sandbox->driver->usage(s->sandbox, &usage);
+    if (ret_system_us)
+        *ret_system_us = usage.cpu_system_us;
     return usage.cpu_user_us < 0 ? -1 : usage.cpu_user_us + usage.cpu_system_us;
 }
 
 /* Init's own work, and earlier programs in the same sandbox, are not this program's time. */
 static void note_cpu_before(struct coto_session *s)
 {
-    if (s->sandbox->cpu_time_by_usage && !s->cpu_before_us)
-        s->cpu_before_us = cpu_of_sandbox(s);
+    if ((s->sandbox->cpu_time_by_usage || s->sandbox->guest_kernel) && !s->cpu_before_us)
+        s->cpu_before_us = cpu_of_sandbox(s, &s->system_before_us);
 }
 
 static void check_cpu(struct coto_session *s)
 {
-    if (cpu_of_sandbox(s) - s->cpu_before_us >= s->plan->cpu_time_ms * 1000)
+    if (cpu_of_sandbox(s, NULL) - s->cpu_before_us >= s->plan->cpu_time_ms * 1000)
         coto_session_end(s, COTO_END_CPU_TIME);
 }
 

@@ -45,6 +45,7 @@ struct coto_session {
     bool stream_closed; /* and says nothing any more */
     int64_t init_user_us, init_system_us; /* kernel's account of all reaped processes */
     int64_t cpu_before_us; /* what the sandbox had used when the program began */
+    int64_t system_before_us; /* of that, in the kernel */
     int64_t phase_us, start_us, end_us, deadline_us, kill_us;
     enum coto_end_cause cause;
     struct coto_facts *facts;
