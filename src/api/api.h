@@ -41,6 +41,14 @@ struct coto_api_self {
     unsigned long long capabilities;
 };
 
+/* What isolation_level high stands for. */
+struct coto_api_high {
+    int isolation; /* COTO_ISOLATION_PROCESS: nothing, it is refused */
+    const char *runtime, *image; /* "": the level's own choice */
+    const char *const *allowed;  /* runtimes that may lack the fix of an escape; NULL-terminated */
+    unsigned pool_min, pool_max; /* containers kept ready */
+};
+
 struct coto_api_config {
     struct coto_api_self self;
     const struct coto_policy *ceiling;          /* of what callers may set: the most */
@@ -52,6 +60,7 @@ struct coto_api_config {
     unsigned workers;             /* executions at once */
     unsigned queue;               /* jobs that wait for a worker */
     unsigned pool_min, pool_max;  /* sandboxes kept ready, per kind */
+    struct coto_api_high high;
     unsigned node_ahead;          /* node processes */
     bool is_cold;                 /* no interpreter waits for a program */
     int64_t lifetime_ms, idle_ms; /* of a sandbox */
@@ -205,6 +214,7 @@ struct coto_api {
     struct api_kind {
         char profile[64];
         bool parked;
+        int isolation;
         unsigned life; /* of the launcher that knows */
     } kinds[24]; /* under control_lock */
     unsigned kind_count;
@@ -295,6 +305,11 @@ bool coto_ceiling_has_word(const char *const *words, const char *word); /* an em
 
 /* body.c */
 int api_body_policy(struct api_job *job, const struct coto_policy *from);
+/* Level high, into a policy. */
+int coto_api_set_high(const struct coto_api_high *high, struct coto_policy *policy,
+                      struct coto_err *err);
+/* Of a sandbox that could not be made: at level high the host lacks something. */
+void api_note_level(struct api_job *job, const struct coto_plan *plan);
 int api_body_files(struct api_job *job); /* into the plan's files */
 int api_body_code(struct api_job *job);
 

@@ -126,20 +126,55 @@ static int check_word(struct api_job *job, const char *const *words, const char 
     return coto_err_remedy(&job->err, "the service allows: %s", coto_buf_str(&all));
 }
 
-/* The level is the process level; what only a stronger one could give is refused. */
+int coto_api_set_high(const struct coto_api_high *high, struct coto_policy *policy,
+                      struct coto_err *err)
+{
+    const char *level = coto_opt_choice_name(COTO_OPT_ISOLATION, high->isolation);
+    int failed =
+        coto_policy_set(policy, COTO_OPT_ISOLATION, level, COTO_SOURCE_FLAG, "high-isolation", err);
+
+    if (!failed && *high->runtime)
+        failed = coto_policy_set(policy, COTO_OPT_RUNTIME, high->runtime, COTO_SOURCE_FLAG,
+                                 "high-runtime", err);
+    if (!failed && *high->image)
+        failed = coto_policy_set(policy, COTO_OPT_IMAGE, high->image, COTO_SOURCE_FLAG, "high-image",
+                                 err);
+    for (const char *const *it = high->allowed; it && *it && !failed; it++)
+        failed = coto_policy_set(policy, COTO_OPT_ALLOW_RUNTIME, *it, COTO_SOURCE_FLAG,
+                                 "high-allow-runtime", err);
+    return failed ? -1 : 0;
+}
+
+/* The request is well-formed, and the service as such well: 422, whatever it is that is missing. */
+void api_note_level(struct api_job *job, const struct coto_plan *plan)
+{
+    const int kind = job->err.kind;
+
+    if (plan->isolation == COTO_ISOLATION_PROCESS)
+        return;
+    if (kind != COTO_ERR_UNAVAILABLE && kind != COTO_ERR_WALL && kind != COTO_ERR_INPUT)
+        return;
+    coto_err_wrap(&job->err, "isolation_level");
+    snprintf(job->field, sizeof job->field, "isolation_level");
+    job->status = 422;
+}
+
 static int set_isolation(struct api_job *job)
 {
+    const struct coto_api_high *high = &job->api->config.high;
     const char *text = text_of(job, "isolation_level");
 
     if (check_word(job, job->api->config.levels, "isolation_level", text ? text : "standard"))
         return -1;
     if (!text || strcmp(text, "standard") == 0)
         return 0;
+    if (high->isolation != COTO_ISOLATION_PROCESS)
+        return coto_api_set_high(high, &job->policy, &job->err);
     snprintf(job->field, sizeof job->field, "isolation_level");
     job->status = 422;
     coto_err_set(&job->err, COTO_ERR_UNAVAILABLE, 0,
-                 "isolation_level: this host has no level above \"standard\"");
-    return coto_err_remedy(&job->err, "see GET /api/v1/capabilities");
+                 "isolation_level: this service has no level above \"standard\"");
+    return coto_err_remedy(&job->err, "an operator can set high-isolation to container or docker");
 }
 
 static int copy_policy(struct api_job *job, const struct coto_policy *from)
@@ -301,7 +336,8 @@ int api_body_code(struct api_job *job)
         return -1;
     const struct coto_source_code source = {.text = json_string_value(code),
                                             .text_len = json_string_length(code),
-                                            .argv = (const char *const *)args.items};
+                                            .argv = (const char *const *)args.items,
+                                            .is_image_elsewhere = true};
     if (coto_policy_check(&job->policy, &job->err) ||
         coto_plan_make(&job->policy, &source, &job->plan, &job->err) || api_body_files(job))
         return -1;

@@ -129,8 +129,10 @@ static void run_once(struct api_job *job, int channel_fd)
     bool ahead = api_ahead_take(job, channel_fd);
     api_kind_asked(job, &job->plan);
     if (!ahead &&
-        coto_launch_create(channel_fd, &job->plan, job->api->workers.queued, &job->box, &job->err))
+        coto_launch_create(channel_fd, &job->plan, job->api->workers.queued, &job->box, &job->err)) {
+        api_note_level(job, &job->plan);
         return;
+    }
     struct coto_run_in in = {.sandbox = job->box, .first_proc = 1, .ahead = ahead};
     job->destroy_box = true;
     api_run_plan(job, &in);

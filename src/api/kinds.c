@@ -20,7 +20,8 @@ static bool is_new(struct coto_api *api, const struct coto_plan *plan)
 
     for (unsigned i = 0; i < api->kind_count; i++) {
         struct api_kind *kind = &api->kinds[i];
-        if (strcmp(kind->profile, plan->profile) != 0 || kind->parked != plan->parked)
+        if (strcmp(kind->profile, plan->profile) != 0 || kind->parked != plan->parked ||
+            kind->isolation != plan->isolation)
             continue;
         if (kind->life == api->life)
             return false;
@@ -32,6 +33,7 @@ static bool is_new(struct coto_api *api, const struct coto_plan *plan)
     struct api_kind *kind = &api->kinds[api->kind_count++];
     snprintf(kind->profile, sizeof kind->profile, "%s", plan->profile);
     kind->parked = plan->parked;
+    kind->isolation = plan->isolation;
     kind->life = api->life;
     return true;
 }
@@ -40,12 +42,15 @@ void api_kind_asked(struct api_job *job, const struct coto_plan *plan)
 {
     struct coto_api *api = job->api;
     struct coto_err err = {0};
-    bool is_own = plan->parked && strcmp(plan->profile, api->config.profile) == 0;
+    bool is_high = plan->isolation != COTO_ISOLATION_PROCESS;
+    unsigned most = is_high ? api->config.high.pool_max : api->config.pool_max;
+    bool is_own = plan->parked && strcmp(plan->profile, api->config.profile) == 0 &&
+                  (!is_high || api->config.high.pool_min > 0);
 
-    if (is_own || !api->config.pool_max || !is_of_a_kind(job) || job->is_async)
+    if (is_own || !most || !is_of_a_kind(job) || job->is_async)
         return;
     pthread_mutex_lock(&api->control_lock);
     if (is_new(api, plan)) /* without it they are made when they are asked for */
-        coto_launch_warm(api->control_fd, plan, READY_MIN, api->config.pool_max, &err);
+        coto_launch_warm(api->control_fd, plan, READY_MIN, most, &err);
     pthread_mutex_unlock(&api->control_lock);
 }

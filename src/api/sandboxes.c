@@ -155,7 +155,7 @@ static int plan_files(struct api_job *job, const struct api_sandbox *s)
 
 int api_sandbox_plan(struct api_job *job, struct api_sandbox *s)
 {
-    const struct coto_source_code nothing = {.text = "", .text_len = 0};
+    const struct coto_source_code nothing = {.text = "", .is_image_elsewhere = true};
     const char *agent = json_string_value(json_object_get(job->body, "agent_id"));
 
     snprintf(s->agent, sizeof s->agent, "%s", agent ? agent : "");
@@ -184,8 +184,11 @@ static void create(struct api_job *job, int channel_fd)
     s->ends_with_front = hold.len > COTO_LAUNCH_HOLD;
     api_kind_asked(job, &s->plan);
     if (coto_launch_create_held(channel_fd, &s->plan, job->api->workers.queued, &hold, &s->box,
-                                &job->err) ||
-        put_files(job, s))
+                                &job->err)) {
+        api_note_level(job, &s->plan);
+        return;
+    }
+    if (put_files(job, s))
         return;
     api_record_sandbox(job, "alive");
 }

@@ -134,7 +134,24 @@ static void say_self(const struct coto_api_self *self, struct coto_json *json)
     coto_json_end(json, '}');
 }
 
-static void say_capabilities(struct api_job *job)
+static void say_high(const struct api_job *job, bool has_high, const struct coto_err *why,
+                     struct coto_json *json)
+{
+    const struct coto_api_high *high = &job->api->config.high;
+    bool is_set = high->isolation != COTO_ISOLATION_PROCESS;
+
+    coto_json_begin(json, "high", '{');
+    coto_json_bool(json, "available", has_high);
+    coto_json_str(json, "isolation",
+                  is_set ? coto_opt_choice_name(COTO_OPT_ISOLATION, high->isolation) : NULL);
+    coto_json_str(json, "runtime", is_set && *high->runtime ? high->runtime : NULL);
+    coto_json_str(json, "image", is_set && *high->image ? high->image : NULL);
+    coto_json_str(json, "message", why->kind ? why->text : NULL);
+    coto_json_str(json, "remedy", why->kind && why->remedy[0] ? why->remedy : NULL);
+    coto_json_end(json, '}');
+}
+
+static void say_capabilities(struct api_job *job, bool has_high, const struct coto_err *why)
 {
     struct coto_json json = {.out = &job->reply};
 
@@ -142,13 +159,17 @@ static void say_capabilities(struct api_job *job)
         return;
     coto_json_begin(&json, NULL, '{');
     coto_json_begin(&json, "isolation_levels", '[');
-    coto_json_str(&json, NULL, "standard");
+    if (coto_ceiling_has_word(job->api->config.levels, "standard"))
+        coto_json_str(&json, NULL, "standard");
+    if (has_high)
+        coto_json_str(&json, NULL, "high");
     coto_json_end(&json, ']');
     coto_json_begin(&json, "languages", '[');
     for (size_t i = 0; i < coto_language_count; i++)
         if (coto_plan_has_tool(&job->plan, coto_languages[i].tool))
             coto_json_str(&json, NULL, coto_languages[i].name);
     coto_json_end(&json, ']');
+    say_high(job, has_high, why, &json);
     say_self(&job->api->config.self, &json);
     coto_json_begin(&json, "walls", '{');
     for (int i = 0; i < COTO_WALL_COUNT; i++) {
@@ -169,6 +190,23 @@ static void nothing(struct api_job *job)
     (void)job;
 }
 
+/* Whether the operator's level high can be had on this host, which the launcher finds out. */
+static bool ask_high(struct api_job *job, int channel_fd, struct coto_err *why)
+{
+    const struct coto_api_config *config = &job->api->config;
+    struct api_job high = {.api = job->api, .in_fd = -1, .plan = {.rootfs = {.fd = -1}}};
+
+    high.body = json_pack("{s:s, s:s}", "code", "", "isolation_level", "high");
+    bool has = high.body && !api_body_policy(&high, NULL) && !api_body_code(&high) &&
+               !coto_launch_check(channel_fd, &high.plan, &high.err);
+    *why = high.err;
+    json_decref(high.body);
+    coto_plan_fini(&high.plan);
+    coto_policy_fini(&high.policy);
+    coto_buf_fini(&high.code);
+    return has && coto_ceiling_has_word(config->levels, "high");
+}
+
 /* Not what the host is thought to give: what a sandbox of the default policy has got. */
 static void try_one(struct api_job *job, int channel_fd)
 {
@@ -179,9 +217,11 @@ static void try_one(struct api_job *job, int channel_fd)
         coto_launch_create(channel_fd, &job->plan, 0, &job->box, &job->err))
         return;
     struct coto_run_in in = {.sandbox = job->box, .first_proc = 1};
+    struct coto_err why = {0};
     job->destroy_box = true;
     api_run_plan(job, &in);
-    say_capabilities(job);
+    bool has_high = ask_high(job, channel_fd, &why);
+    say_capabilities(job, has_high, &why);
 }
 
 void coto_api_capabilities(struct api_call *call)

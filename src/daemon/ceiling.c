@@ -47,11 +47,44 @@ static int check_levels(const struct coto_settings *settings, struct coto_err *e
     return 0;
 }
 
+int coto_high_isolation(const struct coto_settings *settings)
+{
+    static const int levels[] = {COTO_ISOLATION_CONTAINER, COTO_ISOLATION_DOCKER,
+                                 COTO_ISOLATION_PROCESS};
+
+    return levels[settings->num[COTO_SET_HIGH_ISOLATION]];
+}
+
+/* The rules of the policy's own options hold. */
+static int check_high(const struct coto_settings *settings, struct coto_err *err)
+{
+    static const struct {
+        enum coto_setting setting;
+        enum coto_opt opt;
+    } names[] = {{COTO_SET_HIGH_RUNTIME, COTO_OPT_RUNTIME},
+                 {COTO_SET_HIGH_IMAGE, COTO_OPT_IMAGE},
+                 {COTO_SET_HIGH_ALLOW_RUNTIME, COTO_OPT_ALLOW_RUNTIME}};
+    struct coto_policy policy;
+    int failed = coto_policy_init(&policy, err);
+
+    for (size_t i = 0; i < 3 && !failed; i++) {
+        const struct coto_strv *list = &settings->text[names[i].setting];
+        for (size_t k = 0; k < list->count && !failed; k++)
+            failed = *list->items[k] &&
+                     coto_policy_set(&policy, names[i].opt, list->items[k], COTO_SOURCE_FLAG,
+                                     coto_setting_infos[names[i].setting].name, err);
+    }
+    if (!failed && settings->text[COTO_SET_HIGH_ALLOW_RUNTIME].count > 8)
+        failed = coto_err_set(err, COTO_ERR_USAGE, 0, "high-allow-runtime: 8 at most");
+    coto_policy_fini(&policy);
+    return failed ? -1 : 0;
+}
+
 int coto_ceiling_read(const struct coto_settings *settings, struct coto_policy *ret_ceiling,
                       struct coto_err *err)
 {
     int failed = check_profiles(settings, err) || check_levels(settings, err) ||
-                 coto_ceiling_init(ret_ceiling, err);
+                 check_high(settings, err) || coto_ceiling_init(ret_ceiling, err);
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0] && !failed; i++)
         failed =

@@ -42,19 +42,33 @@ struct front {
     int claim_fd; /* of the state directory */
     struct coto_confined confined;
     struct coto_policy ceiling;
+    bool is_high_warm; /* the launcher was told to keep containers ready */
 };
 
 /* ---- the pool ---- */
 
-static int make_pool_plan(const struct front *f, struct coto_policy *policy,
-                          struct coto_plan *ret_plan, struct coto_err *err)
+static struct coto_api_high high_of(const struct coto_settings *settings)
 {
-    const struct coto_source_code nothing = {.text = "", .text_len = 0};
+    return (struct coto_api_high){
+        .isolation = coto_high_isolation(settings),
+        .runtime = coto_settings_text(settings, COTO_SET_HIGH_RUNTIME),
+        .image = coto_settings_text(settings, COTO_SET_HIGH_IMAGE),
+        .allowed = (const char *const *)settings->text[COTO_SET_HIGH_ALLOW_RUNTIME].items,
+        .pool_min = (unsigned)settings->num[COTO_SET_HIGH_POOL_MIN],
+        .pool_max = (unsigned)settings->num[COTO_SET_HIGH_POOL_MAX]};
+}
+
+static int make_pool_plan(const struct front *f, const struct coto_api_high *high,
+                          struct coto_policy *policy, struct coto_plan *ret_plan,
+                          struct coto_err *err)
+{
+    const struct coto_source_code nothing = {.text = "", .is_image_elsewhere = true};
 
     if (coto_policy_init(policy, err) ||
         coto_policy_apply_profile(policy, coto_settings_text(f->settings, COTO_SET_PROFILE), err) ||
         coto_ceiling_apply(&f->ceiling, policy, err) ||
         coto_policy_set(policy, COTO_OPT_LANG, "python", COTO_SOURCE_PROFILE, "pool", err) ||
+        (high && coto_api_set_high(high, policy, err)) ||
         coto_plan_make(policy, &nothing, ret_plan, err))
         return -1;
     api_plan_parked(ret_plan);
@@ -62,17 +76,34 @@ static int make_pool_plan(const struct front *f, struct coto_policy *policy,
     return 0;
 }
 
-static int warm(const struct front *f, int control_fd, struct coto_err *err)
+static int warm_level(const struct front *f, int control_fd, const struct coto_api_high *high,
+                      struct coto_err *err)
 {
+    const int64_t *num = f->settings->num;
     struct coto_policy policy;
     struct coto_plan plan = {.rootfs = {.fd = -1}};
-    int failed = make_pool_plan(f, &policy, &plan, err) ||
-                 coto_launch_warm(control_fd, &plan, (unsigned)f->settings->num[COTO_SET_POOL_MIN],
-                                  (unsigned)f->settings->num[COTO_SET_POOL_MAX], err);
+    unsigned min = high ? high->pool_min : (unsigned)num[COTO_SET_POOL_MIN];
+    unsigned max = high ? high->pool_max : (unsigned)num[COTO_SET_POOL_MAX];
+    int failed = make_pool_plan(f, high, &policy, &plan, err) ||
+                 coto_launch_warm(control_fd, &plan, min, max, err);
 
     coto_plan_fini(&plan);
     coto_policy_fini(&policy);
     return failed ? -1 : 0;
+}
+
+/* Containers only where the operator wants some ready; a host that has none says so when it is
+ * asked for one. */
+static int warm(struct front *f, int control_fd, struct coto_err *err)
+{
+    const struct coto_api_high high = high_of(f->settings);
+
+    if (warm_level(f, control_fd, NULL, err))
+        return -1;
+    if (high.isolation == COTO_ISOLATION_PROCESS || (!high.pool_min && !f->is_high_warm))
+        return 0;
+    f->is_high_warm = high.pool_min > 0;
+    return warm_level(f, control_fd, &high, err);
 }
 
 /* ---- what the keeper says ---- */
@@ -103,6 +134,8 @@ static void take_numbers(struct front *f, const struct coto_message *message)
         return;
     memcpy(f->settings->num, message->data, message->len);
     c->queue = (unsigned)num[COTO_SET_QUEUE];
+    c->high.pool_min = (unsigned)num[COTO_SET_HIGH_POOL_MIN];
+    c->high.pool_max = (unsigned)num[COTO_SET_HIGH_POOL_MAX];
     c->lifetime_ms = num[COTO_SET_LIFETIME];
     c->idle_ms = num[COTO_SET_IDLE];
     c->sandboxes_per_tenant = (unsigned)num[COTO_SET_TENANT_SANDBOXES];
@@ -240,6 +273,7 @@ static int make_api(struct front *f, struct coto_err *err)
         .queue = (unsigned)num[COTO_SET_QUEUE],
         .pool_min = (unsigned)num[COTO_SET_POOL_MIN],
         .pool_max = (unsigned)num[COTO_SET_POOL_MAX],
+        .high = high_of(f->settings),
         .node_ahead = (unsigned)num[COTO_SET_NODE_AHEAD],
         .is_cold = num[COTO_SET_COLD],
         .lifetime_ms = num[COTO_SET_LIFETIME],

@@ -90,11 +90,55 @@ static void say(const char *what, const char *rest)
 
 /* ---- starting ---- */
 
+#define HIGH_ALLOWED 8
+#define HIGH_ARGS (3 + HIGH_ALLOWED)
+
+static char *join(const char *a, const char *b)
+{
+    char *text = NULL;
+
+    return asprintf(&text, "%s%s", a, b) < 0 ? NULL : text;
+}
+
+/* What requests for isolation_level high get. */
+static void add_high(const struct coto_settings *settings, char **argv)
+{
+    const struct coto_strv *allowed = &settings->text[COTO_SET_HIGH_ALLOW_RUNTIME];
+    char level[16];
+    int count = 0;
+
+    snprintf(level, sizeof level, "%d", coto_high_isolation(settings));
+    argv[count++] = join("--high-isolation=", level);
+    argv[count++] = join("--high-runtime=", coto_settings_text(settings, COTO_SET_HIGH_RUNTIME));
+    argv[count++] = join("--high-image=", coto_settings_text(settings, COTO_SET_HIGH_IMAGE));
+    for (size_t i = 0; i < allowed->count && i < HIGH_ALLOWED; i++)
+        argv[count++] = join("--high-allow-runtime=", allowed->items[i]);
+    argv[count] = NULL;
+}
+
+/* Where the engine is, for coto-docker; nothing else of the environment is anybody's business. */
+#define ENGINE_VARIABLES 3
+static void add_engine(char **envp)
+{
+    static const char *const names[ENGINE_VARIABLES] = {"DOCKER_HOST=", "DOCKER_TLS_VERIFY=",
+                                                        "DOCKER_CERT_PATH="};
+    int count = 0;
+
+    for (int i = 0; i < ENGINE_VARIABLES; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%.*s", (int)strlen(names[i]) - 1, names[i]);
+        const char *value = getenv(name);
+        if (value && (envp[count] = join(names[i], value)))
+            count++;
+    }
+    envp[count] = NULL;
+}
+
 static void exec_launcher(const struct keeper *k, const char *path, int keeper)
 {
     char texts[8][40];
-    char *argv[] = {"coto-launch", texts[0], texts[1], texts[2], texts[3],
-                    texts[4],      texts[5], texts[6], texts[7], NULL};
+    char *argv[9 + HIGH_ARGS + 1] = {"coto-launch", texts[0], texts[1], texts[2], texts[3],
+                                     texts[4],      texts[5], texts[6], texts[7]};
     static const struct {
         const char *name;
         enum coto_opt opt;
@@ -102,9 +146,11 @@ static void exec_launcher(const struct keeper *k, const char *path, int keeper)
                 {"cpus", COTO_OPT_CPUS},
                 {"pids", COTO_OPT_PIDS},
                 {"disk", COTO_OPT_DISK}};
-    char *envp[] = {NULL};
+    char *envp[ENGINE_VARIABLES + 1] = {NULL};
     sigset_t none;
 
+    add_high(k->settings, argv + 9);
+    add_engine(envp);
     snprintf(texts[0], sizeof texts[0], "--keeper=%d", keeper);
     snprintf(texts[1], sizeof texts[1], "--life=%d", k->place.life_lock);
     snprintf(texts[2], sizeof texts[2], "--generation=%u", k->launchers);
@@ -227,14 +273,21 @@ static int renew_launcher(struct keeper *k, struct coto_err *err)
 
 /* ---- the dead ---- */
 
-/* A process of a front that has died; it ends by itself when its sandbox does. */
-static bool is_async(pid_t pid)
+/* Those that end by themselves: a process of a front that has died does when its sandbox does, and
+ * what a launcher had for a container clean up after it first. */
+static bool ends_by_itself(pid_t pid)
 {
+    static const char *const names[] = {"coto-async", "coto-box", "coto-guard", "coto-docker"};
     char path[64];
     char name[32];
 
     snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
-    return coto_file_read_at(AT_FDCWD, path, name, sizeof name) > 0 && strcmp(name, "coto-async") == 0;
+    if (coto_file_read_at(AT_FDCWD, path, name, sizeof name) <= 0)
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
 }
 
 /* Children that are neither of the two were a launcher's. */
@@ -249,7 +302,7 @@ static void kill_orphans(const struct keeper *k)
     for (char *rest = NULL, *word = strtok_r(text, " \n", &rest); word;
          word = strtok_r(NULL, " \n", &rest)) {
         pid_t pid = (pid_t)atol(word);
-        if (pid > 1 && pid != k->front && pid != k->launcher && !is_async(pid))
+        if (pid > 1 && pid != k->front && pid != k->launcher && !ends_by_itself(pid))
             kill(pid, SIGKILL);
     }
 }

@@ -53,6 +53,10 @@ struct coto_driver {
      * it may fork and try. Never changes the host. */
     int (*probe)(struct coto_probe *ret_probe, struct coto_err *err);
 
+    /* Optional: whether create could make a sandbox of this plan here, without making one; the
+     * error says what is missing. */
+    int (*check)(const struct coto_plan *plan, struct coto_err *err);
+
     /* Optional: begins what any sandbox of this driver needs, before a plan exists;
      * create takes it over, discard ends it unused. */
     void (*prepare)(void);

@@ -56,6 +56,7 @@ struct init {
     int used_fd;      /* where to say that a socket was made, -1: nobody asks */
     int sockets_fd;   /* listener of who waits to make one (kernel/sockwatch.h), -1 none */
     bool has_answered; /* the parked process, once */
+    bool tells_parked; /* whoever asked for it waits to hear of it */
     unsigned context; /* process number of the program it runs and will tell the end of; 0 */
     int labels_fd; /* see init_built */
     bool is_pid1;
@@ -80,6 +81,8 @@ void init_send_error(struct init *init, unsigned proc, const struct coto_err *er
 /* spawn.c */
 int init_spawn(struct init *init, const struct coto_frame *frame, struct coto_err *err);
 void init_kill_all(const struct init *init);
+/* PARK: an interpreter of the sandbox's own files, before there is any program. */
+int init_park(struct init *init, const struct coto_frame *frame, struct coto_err *err);
 
 /* parked.c */
 void init_parked_hello(struct init *init);

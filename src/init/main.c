@@ -277,6 +277,9 @@ static void handle(struct init *init, const struct coto_frame *frame)
     case COTO_FRAME_EXEC:
         failed = init_spawn(init, frame, &err);
         break;
+    case COTO_FRAME_PARK:
+        failed = init_park(init, frame, &err);
+        break;
     case COTO_FRAME_STDIN:
         failed = take_stdin(init, frame, &err);
         break;

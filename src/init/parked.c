@@ -17,6 +17,22 @@
 #define HELLO_MS 300
 #define ANSWER_MS 5000
 
+static void tell(struct init *init, bool is_there)
+{
+    struct coto_err err = {0};
+
+    if (!init->tells_parked)
+        return;
+    init->tells_parked = false;
+    if (is_there) {
+        coto_frame_end(&init->out, coto_frame_begin(&init->out, COTO_FRAME_DONE, 0));
+        init_send(init);
+        return;
+    }
+    coto_err_set(&err, COTO_ERR_TOOL, 0, "the interpreter ended instead of waiting");
+    init_send_error(init, 0, &err);
+}
+
 void init_parked_hello(struct init *init)
 {
     struct coto_parked_hello hello;
@@ -28,6 +44,7 @@ void init_parked_hello(struct init *init)
         init->parked_pid = hello.pid;
     else
         coto_own_close(&init->parked_fd); /* it is gone: programs are started the long way */
+    tell(init, init->parked_fd >= 0);
 }
 
 /* A program came before it: it was forked a moment ago. */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* ---- in the child ---- */
@@ -121,13 +122,14 @@ static pid_t clone_child(char *stack_end, struct child_call *call)
     }
 }
 
+static _Alignas(16) char stack[192 * 1024]; /* of the child */
+
 /* The child borrows init's memory until execve (CLONE_VM | CLONE_VFORK): nothing is
  * copied, and its report needs no pipe. It stays init's own trusted code until
  * then, and the memory stays undumpable. */
 static int start(struct init *init, const struct coto_frame *frame, const struct init_spec *spec,
                  struct init_proc *proc, struct coto_err *err)
 {
-    static _Alignas(16) char stack[192 * 1024];
     static struct child_call call;
 
     call = (struct child_call){.spec = spec, .fds = {-1, -1, -1}};
@@ -187,6 +189,37 @@ int init_spawn(struct init *init, const struct coto_frame *frame, struct coto_er
             spec.full_paths = (struct coto_strv){0};
         }
     }
+    init_spec_fini(&spec);
+    return failed;
+}
+
+/* Not where init built the sandbox itself: there whoever made it has said what every program
+ * must have at least, and a parked one comes from outside. Its outputs are pipes, as a
+ * program's, that nobody reads. */
+int init_park(struct init *init, const struct coto_frame *frame, struct coto_err *err)
+{
+    static struct child_call call;
+    struct init_spec spec = {.labels_fd = -1, .ignored = init->ignored};
+    int ours[3] = {-1, -1, -1};
+    int sv[2];
+
+    call = (struct child_call){.spec = &spec, .fds = {-1, -1, -1}};
+    if (init->is_built || init->is_used || init->parked_fd >= 0)
+        return coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "park: not here, or too late");
+    int failed = init_spec_parse(frame, &spec, err) || make_pipes(ours, call.fds, err);
+    if (!failed && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv))
+        failed = coto_err_set(err, COTO_ERR_LIMIT, errno, "park");
+    coto_own_close(&ours[0]);
+    if (!failed) {
+        coto_own_close(&call.fds[0]);
+        call.fds[0] = sv[1];
+        init->parked_fd = sv[0];
+        init->tells_parked = true;
+        if (clone_child(stack + sizeof stack, &call) < 0)
+            failed = coto_err_set(err, COTO_ERR_LIMIT, errno, "park");
+    }
+    for (int i = 0; i < 3; i++)
+        coto_own_close(&call.fds[i]);
     init_spec_fini(&spec);
     return failed;
 }

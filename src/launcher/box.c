@@ -46,37 +46,82 @@ static void free_box(struct launcher *l, struct box *box)
 /* The front has refused or cut down what is beyond; it may have been taken over since. */
 static int check_ceiling(const struct launcher *l, const struct coto_plan *plan, struct coto_err *err)
 {
+    if (plan->isolation != COTO_ISOLATION_PROCESS && plan->isolation != l->high.isolation)
+        return coto_err_set(err, COTO_ERR_POLICY, 0, "launcher: a level that is not set up");
     if (plan->memory_bytes <= l->most.memory && plan->cpus_milli <= l->most.cpus &&
         plan->pids <= l->most.pids && plan->disk_bytes <= l->most.disk)
         return 0;
     return coto_err_set(err, COTO_ERR_POLICY, 0, "launcher: the plan is beyond the operator's ceiling");
 }
 
-struct box *launcher_start_box(struct launcher *l, const struct coto_frame *plan, struct coto_err *err)
+static int begin(struct launcher *l, struct box *box, struct coto_err *err)
+{
+    if (check_ceiling(l, &box->plan, err) || coto_plan_new_id(box->plan.id, err))
+        return -1;
+    if (box->plan.isolation != COTO_ISOLATION_PROCESS)
+        return launcher_apart_start(l, box, err);
+    if (l->driver->create(&box->plan, false, &box->sandbox, err))
+        return -1;
+    launcher_watch(l, box->sandbox->stream_fd, &box->stream);
+    return 0;
+}
+
+static struct box *start(struct launcher *l, const struct coto_frame *plan, const struct box *as,
+                         struct coto_err *err)
 {
     if (slot_for_box(l, err))
         return NULL;
     struct box *box = calloc(1, sizeof *box);
-    if (!box || coto_launch_take_plan(plan, &box->plan, err)) {
+    if (!box) {
+        coto_err_set(err, COTO_ERR_LIMIT, errno, "create a sandbox");
+        return NULL;
+    }
+    *box = *as;
+    box->stream = (struct source){SOURCE_STREAM, box};
+    box->alive = (struct source){SOURCE_ALIVE, box};
+    if (coto_launch_take_plan(plan, &box->plan, err)) {
         free(box);
         return NULL;
     }
-    if (check_ceiling(l, &box->plan, err) || coto_plan_new_id(box->plan.id, err) ||
-        l->driver->create(&box->plan, false, &box->sandbox, err)) {
+    box->parks = box->parks && box->plan.parked;
+    if (begin(l, box, err)) {
         coto_plan_fini(&box->plan);
         free(box);
         return NULL;
     }
     box->number = l->next_number++;
     box->made_us = coto_clock_us();
-    box->stream = (struct source){SOURCE_STREAM, box};
-    box->alive = (struct source){SOURCE_ALIVE, box};
     l->boxes[box->number % LAUNCHER_BOXES] = box;
     l->box_count++;
     l->status.created++;
     l->status.starting++;
-    launcher_watch(l, box->sandbox->stream_fd, &box->stream);
     return box;
+}
+
+/* In a container an interpreter that waits is worth its start where it has time for it, or where
+ * it is to keep its state from one program to the next. */
+struct box *launcher_start_box(struct launcher *l, const struct coto_frame *plan,
+                               struct shelf *shelf, struct channel *waiter, struct coto_err *err)
+{
+    const struct box as = {
+        .shelf = shelf, .waiter = waiter, .parks = shelf || (waiter && waiter->hold.len)};
+
+    return start(l, plan, &as, err);
+}
+
+int launcher_start_check(struct launcher *l, const struct coto_frame *plan, struct channel *waiter,
+                         struct coto_err *err)
+{
+    const struct box as = {.waiter = waiter, .is_check = true};
+    struct coto_plan asked;
+
+    if (coto_launch_take_plan(plan, &asked, err))
+        return -1;
+    bool is_apart = asked.isolation != COTO_ISOLATION_PROCESS;
+    coto_plan_fini(&asked);
+    if (!is_apart)
+        return coto_err_set(err, COTO_ERR_USAGE, 0, "launcher: that level is always there");
+    return start(l, plan, &as, err) ? 0 : -1;
 }
 
 struct box *launcher_find_box(struct launcher *l, uint64_t number)
@@ -155,7 +200,8 @@ void launcher_end_box(struct launcher *l, struct box *box, struct channel *waite
         return;
     if (box->state == BOX_STARTING) {
         launcher_unpark(l, box);
-        launcher_unwatch(l, box->sandbox->stream_fd);
+        if (!box->is_apart)
+            launcher_unwatch(l, box->sandbox->stream_fd);
         l->status.starting--;
         if (box->shelf)
             box->shelf->starting--;
@@ -165,7 +211,10 @@ void launcher_end_box(struct launcher *l, struct box *box, struct channel *waite
     box->state = BOX_ENDING;
     box->waiter = waiter;
     l->status.ending++;
-    l->driver->kill(box->sandbox);
+    if (box->is_apart)
+        launcher_apart_tell(l, box, COTO_FRAME_DESTROY);
+    else
+        l->driver->kill(box->sandbox);
     launcher_watch(l, box->sandbox->alive_fd, &box->alive);
 }
 
@@ -175,7 +224,10 @@ void launcher_box_dead(struct launcher *l, struct box *box)
     struct channel *waiter = box->waiter;
 
     launcher_unwatch(l, box->sandbox->alive_fd);
-    l->driver->destroy(box->sandbox, box->wants_usage ? &usage : NULL);
+    if (box->is_apart)
+        launcher_apart_gone(l, box, &usage);
+    else
+        l->driver->destroy(box->sandbox, box->wants_usage ? &usage : NULL);
     l->status.ending--;
     l->status.destroyed++;
     free_box(l, box);

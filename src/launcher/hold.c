@@ -4,6 +4,8 @@
  * When the front is gone nobody knows how much of a frame it had read or written. So the box gets
  * another stream: its init is sent the other end as a descriptor through the old one, which it
  * takes for the beginning of a new talk (init/main.c). The next front asks for all of them.
+ * A container's stream cannot be exchanged like that (an engine relays it, and gVisor passes no
+ * descriptors): such a box ends with its front.
  * A box without such a text ends, unless somebody who outlives the front (an async execution)
  * has said on a channel of its own that it uses it. */
 #include "launcher/launcher.h"
@@ -58,7 +60,7 @@ static int new_stream(struct box *box)
 static void leave(struct launcher *l, struct box *box)
 {
     box->user = 0;
-    if (box->hold.len == 0 || new_stream(box))
+    if (box->hold.len == 0 || box->is_apart || new_stream(box))
         launcher_end_box(l, box, NULL);
 }
 

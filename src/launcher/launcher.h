@@ -14,6 +14,9 @@
  * never put back on a shelf. The only bytes read here that a guest could have written are
  * those before READY, when there is no guest yet.
  *
+ * A box of a container level is made and kept by a process of its own (apart.c), because that
+ * blocks; here it goes through the same states.
+ *
  * A shelf holds boxes of one plan. Its target grows with what is asked for and with what
  * waits, and shrinks again, between the limits the front gave.
  */
@@ -29,8 +32,10 @@
 #define LAUNCHER_BOXES 8192 /* a power of two */
 #define LAUNCHER_SHELVES 32
 #define LAUNCHER_CHANNELS 1024
+#define LAUNCHER_ALLOWED 8                        /* runtimes that lack the fix of an escape */
+#define LAUNCHER_HIGH_ARGS (3 + LAUNCHER_ALLOWED) /* what the operator says about level high */
 
-enum source_kind { SOURCE_CHANNEL, SOURCE_STREAM, SOURCE_ALIVE, SOURCE_TEMPLATE };
+enum source_kind { SOURCE_CHANNEL, SOURCE_STREAM, SOURCE_ALIVE, SOURCE_TEMPLATE, SOURCE_APART };
 
 /* What epoll hands back. */
 struct source {
@@ -66,6 +71,11 @@ struct box {
     int64_t made_us;
     bool wants_usage;        /* the waiter, at the end: reading it takes a dozen system calls */
     struct coto_buf hold;    /* what the next front must know of it; empty: it ends with this one */
+    bool is_apart;           /* a process of its own has it, and `sandbox` is what that one said */
+    bool is_check;           /* there will be none: it is only asked whether there could be */
+    bool parks;              /* apart: an interpreter is to wait in it */
+    struct source apart;
+    struct channel *asker;   /* apart: waits for its usage */
     uint64_t user;           /* number of a channel that stays and uses it; 0 */
 };
 
@@ -77,6 +87,16 @@ struct shelf {
     unsigned min, max, target;
     unsigned taken; /* since the last tick */
     unsigned rate;  /* taken per second, smoothed */
+    bool is_apart;
+    int64_t retry_us; /* after a failure that nobody waited for */
+};
+
+/* What requests for isolation_level high get: the operator's word, not the front's. */
+struct launcher_high {
+    int isolation; /* COTO_ISOLATION_PROCESS: there is no such level */
+    const char *runtime, *image;
+    const char *allowed[LAUNCHER_ALLOWED];
+    int allowed_count;
 };
 
 /* An interpreter that is forked into sandboxes; see template.c. */
@@ -106,6 +126,9 @@ struct launcher {
     struct {
         int64_t memory, cpus, pids, disk;
     } most; /* of one box: the operator's ceiling, whatever the front says */
+    struct launcher_high high;
+    char *high_args[LAUNCHER_HIGH_ARGS]; /* the same as they came */
+    int high_arg_count;
     struct coto_launch_status status;
     struct coto_buf in, out;
     struct coto_buf spare; /* for the next reader: too large to be allocated for each READY */
@@ -116,7 +139,10 @@ struct launcher {
 };
 
 /* box.c */
-struct box *launcher_start_box(struct launcher *l, const struct coto_frame *plan, struct coto_err *err);
+struct box *launcher_start_box(struct launcher *l, const struct coto_frame *plan,
+                               struct shelf *shelf, struct channel *waiter, struct coto_err *err);
+int launcher_start_check(struct launcher *l, const struct coto_frame *plan, struct channel *waiter,
+                         struct coto_err *err);
 struct box *launcher_find_box(struct launcher *l, uint64_t number);
 void launcher_stream_ready(struct launcher *l, struct box *box);
 void launcher_end_box(struct launcher *l, struct box *box, struct channel *waiter);
@@ -132,7 +158,25 @@ void launcher_box_failed(struct launcher *l, struct box *box, const struct coto_
 void launcher_refill(struct launcher *l);
 void launcher_tick(struct launcher *l);
 
+/* apart.c */
+int launcher_apart_start(struct launcher *l, struct box *box, struct coto_err *err);
+void launcher_apart_says(struct launcher *l, struct box *box);
+void launcher_apart_tell(struct launcher *l, struct box *box, enum coto_frame_type what);
+/* The channel is answered later; -1: it is being asked already. */
+int launcher_apart_ask(struct launcher *l, struct box *box, struct channel *channel);
+bool launcher_apart_is_dead(const struct box *box);
+/* Its process is dead, or was never asked. */
+void launcher_apart_gone(struct launcher *l, struct box *box, struct coto_usage *ret_usage);
+/* apart_main.c: the process */
+int launcher_apart_main(int fd, const struct launcher_high *high);
+int launcher_await_frame(struct coto_sandbox *sandbox, struct coto_frame_reader *reader,
+                         int timeout_ms, struct coto_frame *ret_frame, struct coto_err *err);
+/* park.c: 0: an interpreter waits; 1: none does; -1: the sandbox is of no use. */
+int launcher_park_inside(struct coto_sandbox *sandbox, const struct coto_plan *plan,
+                         struct coto_frame_reader *reader, struct coto_err *err);
+
 /* template.c */
+extern const char launcher_modules[];
 void launcher_park(struct launcher *l, struct box *box);
 void launcher_unpark(struct launcher *l, struct box *box); /* it ends meanwhile */
 void launcher_template_says(struct launcher *l);
@@ -152,6 +196,7 @@ void launcher_take_message(struct launcher *l, struct channel *channel);
 struct channel *launcher_add_channel(struct launcher *l, int fd);
 void launcher_close_channel(struct launcher *l, struct channel *channel);
 void launcher_answer_created(struct launcher *l, struct channel *channel, struct box *box);
+void launcher_answer_done(struct launcher *l, struct channel *channel);
 void launcher_answer_usage(struct launcher *l, struct channel *channel,
                            const struct coto_usage *usage);
 void launcher_answer_error(struct launcher *l, struct channel *channel, const struct coto_err *err);

@@ -1,6 +1,7 @@
 /* coto-launch --keeper=FD [--max-sandboxes=N] [--generation=N] [--life=FD] [--memory=N]
- * [--cpus=N] [--pids=N] [--disk=N]: started by coto-serve,
- * never by hand. Boxes of different generations have different numbers, so that the front cannot
+ * [--cpus=N] [--pids=N] [--disk=N] [--high-isolation=N] [--high-runtime=NAME] [--high-image=NAME]
+ * [--high-allow-runtime=NAME[@VERSION]]...: started by coto-serve,
+ * never by hand; with --box=FD by itself (apart.c). Boxes of different generations have different numbers, so that the front cannot
  * take one for another. The descriptor of life is a lock that tells the next service
  * that we are still here; nobody else gets it. */
 #include "launcher/launcher.h"
@@ -43,6 +44,9 @@ static void serve(struct launcher *l, struct source *source)
     case SOURCE_ALIVE:
         launcher_box_dead(l, source->owner);
         break;
+    case SOURCE_APART:
+        launcher_apart_says(l, source->owner);
+        break;
     case SOURCE_TEMPLATE:
         launcher_template_says(l);
         break;
@@ -79,6 +83,31 @@ static int run(struct launcher *l)
     return 0;
 }
 
+/* What the operator says about level high. A process apart gets the same words. */
+static bool take_high(struct launcher *l, char *arg)
+{
+    static const char *const names[] = {"--high-isolation=", "--high-runtime=", "--high-image=",
+                                        "--high-allow-runtime="};
+    struct launcher_high *high = &l->high;
+    int which = 0;
+
+    while (which < 4 && strncmp(arg, names[which], strlen(names[which])) != 0)
+        which++;
+    if (which == 4 || l->high_arg_count == LAUNCHER_HIGH_ARGS)
+        return false;
+    const char *value = arg + strlen(names[which]);
+    l->high_args[l->high_arg_count++] = arg;
+    if (which == 0)
+        high->isolation = atoi(value);
+    else if (which == 1)
+        high->runtime = value;
+    else if (which == 2)
+        high->image = value;
+    else if (high->allowed_count < LAUNCHER_ALLOWED)
+        high->allowed[high->allowed_count++] = value;
+    return true;
+}
+
 static long number_after(const char *arg, const char *name)
 {
     size_t n = strlen(name);
@@ -90,14 +119,20 @@ int main(int argc, char **argv)
 {
     static struct launcher l = {.max_boxes = LAUNCHER_BOXES / 2,
                                 .next_number = 1,
+                                .high = {.runtime = "", .image = ""},
                                 .most = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX}};
     struct coto_err err = {0};
     int keeper = -1;
+    int box = -1;
 
     for (int i = 1; i < argc; i++) {
         long v;
+        if (take_high(&l, argv[i]))
+            continue;
         if ((v = number_after(argv[i], "--keeper=")) >= 0)
             keeper = (int)v;
+        else if ((v = number_after(argv[i], "--box=")) > 2)
+            box = (int)v;
         else if ((v = number_after(argv[i], "--max-sandboxes=")) > 0 && v < LAUNCHER_BOXES / 2)
             l.max_boxes = (unsigned)v;
         else if ((v = number_after(argv[i], "--memory=")) > 0)
@@ -113,6 +148,8 @@ int main(int argc, char **argv)
         else if ((v = number_after(argv[i], "--life=")) > 2)
             fcntl((int)v, F_SETFD, FD_CLOEXEC);
     }
+    if (box >= 0 && fcntl(box, F_SETFD, FD_CLOEXEC) == 0)
+        return launcher_apart_main(box, &l.high);
     if (keeper < 0 || fcntl(keeper, F_SETFD, FD_CLOEXEC)) {
         fprintf(stderr, "coto-launch: it is started by `coto serve`, not by hand\n");
         return 64;

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #define STARTING_MAX 4            /* per shelf: more at once only slows each of them */
+#define STARTING_APART 2          /* a container takes a processor for half a second */
+#define RETRY_US 5000000          /* a shelf whose boxes fail */
 #define LIFETIME_US 3600000000LL  /* of a box that nobody asked for */
 #define TICK_MS 250
 #define SWEEP_US 15000000
@@ -71,7 +73,7 @@ static bool is_dead(const struct box *box)
 {
     struct pollfd pfd = {box->sandbox->alive_fd, POLLIN, 0};
 
-    return poll(&pfd, 1, 0) != 0;
+    return poll(&pfd, 1, 0) != 0 || (box->is_apart && launcher_apart_is_dead(box));
 }
 
 static struct box *take_ready(struct launcher *l, struct shelf *shelf)
@@ -104,10 +106,10 @@ static void start_for_shelf(struct launcher *l, struct shelf *shelf)
     struct coto_err err = {0};
     struct coto_frame plan = {.payload = (const unsigned char *)shelf->key.data,
                               .len = shelf->key.len};
-    struct box *box = launcher_start_box(l, &plan, &err);
+    struct box *box = launcher_start_box(l, &plan, shelf, NULL, &err);
 
     if (box) {
-        box->shelf = shelf;
+        shelf->is_apart = box->is_apart;
         shelf->starting++;
         return;
     }
@@ -176,14 +178,11 @@ void launcher_create(struct launcher *l, struct channel *channel, const struct c
         return;
     }
     l->status.cold++;
-    struct box *box = launcher_start_box(l, frame, &err);
-    if (!box) {
+    channel->waits = true;
+    if (!launcher_start_box(l, frame, NULL, channel, &err)) {
         l->status.failed++;
         launcher_answer_error(l, channel, &err);
-        return;
     }
-    box->waiter = channel;
-    channel->waits = true;
 }
 
 void launcher_box_ready(struct launcher *l, struct box *box)
@@ -221,6 +220,7 @@ void launcher_box_failed(struct launcher *l, struct box *box, const struct coto_
     if (box->shelf) {
         struct shelf *shelf = box->shelf;
         channel = shelf->queue;
+        shelf->retry_us = channel ? 0 : coto_clock_us() + RETRY_US;
         if (channel) {
             shelf->queue = channel->next;
             if (!shelf->queue)
@@ -245,7 +245,10 @@ void launcher_refill(struct launcher *l)
         struct shelf *shelf = &l->shelves[i];
         unsigned want = shelf->target + shelf->queued;
         unsigned failed = (unsigned)l->status.failed;
-        while (shelf->starting < STARTING_MAX && shelf->ready_count + shelf->starting < want &&
+        unsigned most = shelf->is_apart ? STARTING_APART : STARTING_MAX;
+        if (shelf->retry_us && !shelf->queued && coto_clock_us() < shelf->retry_us)
+            continue;
+        while (shelf->starting < most && shelf->ready_count + shelf->starting < want &&
                failed == (unsigned)l->status.failed)
             start_for_shelf(l, shelf);
     }
@@ -276,9 +279,11 @@ void launcher_tick(struct launcher *l)
     if (now < l->tick_us)
         return;
     l->tick_us = now + TICK_MS * 1000;
-    if (l->tick_us - l->sweep_us > SWEEP_US && l->driver->sweep) {
+    if (l->tick_us - l->sweep_us > SWEEP_US) {
         l->sweep_us = l->tick_us;
-        l->driver->sweep();
+        for (size_t i = 0; i < coto_driver_count; i++)
+            if (coto_drivers[i]->sweep)
+                coto_drivers[i]->sweep();
     }
     l->status.target = 0;
     for (unsigned i = 0; i < l->shelf_count; i++) {

@@ -134,7 +134,7 @@ static void answer_status(struct launcher *l, struct channel *channel)
     answer(l, channel, at, -1);
 }
 
-static void answer_done(struct launcher *l, struct channel *channel)
+void launcher_answer_done(struct launcher *l, struct channel *channel)
 {
     answer(l, channel, begin(l, COTO_FRAME_DONE), -1);
 }
@@ -146,7 +146,7 @@ static void add_channel(struct launcher *l, struct channel *channel, int fd)
     struct coto_err err = {0};
 
     if (channel->is_control && fd >= 0 && launcher_add_channel(l, fd)) {
-        answer_done(l, channel);
+        launcher_answer_done(l, channel);
         return;
     }
     if (fd >= 0)
@@ -172,7 +172,26 @@ static void warm(struct launcher *l, struct channel *channel, const struct coto_
     shelf->max = (unsigned)coto_field_num(frame, COTO_TAG_L_MAX);
     shelf->max = shelf->max < shelf->min ? shelf->min : shelf->max;
     shelf->target = shelf->min;
-    answer_done(l, channel);
+    launcher_answer_done(l, channel);
+}
+
+static void ask_apart(struct launcher *l, struct channel *channel, struct box *box)
+{
+    struct coto_err err = {0};
+
+    if (launcher_apart_ask(l, box, channel) == 0)
+        return;
+    coto_err_set(&err, COTO_ERR_LIMIT, 0, "launcher: somebody else asks");
+    launcher_answer_error(l, channel, &err);
+}
+
+static void check(struct launcher *l, struct channel *channel, const struct coto_frame *frame)
+{
+    struct coto_err err = {0};
+
+    channel->waits = true;
+    if (launcher_start_check(l, frame, channel, &err))
+        launcher_answer_error(l, channel, &err);
 }
 
 static void about_box(struct launcher *l, struct channel *channel, const struct coto_frame *frame)
@@ -190,9 +209,16 @@ static void about_box(struct launcher *l, struct channel *channel, const struct 
     }
     switch ((int)frame->type) {
     case COTO_FRAME_BOX_KILL:
-        l->driver->kill(box->sandbox);
+        if (box->is_apart)
+            launcher_apart_tell(l, box, COTO_FRAME_BOX_KILL);
+        else
+            l->driver->kill(box->sandbox);
         break;
     case COTO_FRAME_USAGE:
+        if (box->is_apart) {
+            ask_apart(l, channel, box);
+            break;
+        }
         l->driver->usage(box->sandbox, &usage);
         launcher_answer_usage(l, channel, &usage);
         break;
@@ -219,6 +245,9 @@ static void handle(struct launcher *l, struct channel *channel, const struct cot
     case COTO_FRAME_CREATE:
         launcher_create(l, channel, frame);
         break;
+    case COTO_FRAME_CHECK:
+        check(l, channel, frame);
+        break;
     case COTO_FRAME_STATUS:
         answer_status(l, channel);
         break;
@@ -227,7 +256,7 @@ static void handle(struct launcher *l, struct channel *channel, const struct cot
         break;
     case COTO_FRAME_USE:
         launcher_use(l, channel, coto_field_num(frame, COTO_TAG_L_BOX));
-        answer_done(l, channel);
+        launcher_answer_done(l, channel);
         break;
     case COTO_FRAME_USAGE:
     case COTO_FRAME_BOX_KILL:

@@ -24,7 +24,7 @@
 
 /* The forty or so that programs import most, without those that are heavy (asyncio alone
  * would add half as much memory again to copy at each fork). */
-static const char modules[] =
+const char launcher_modules[] =
     "abc,array,base64,bisect,calendar,collections,contextlib,copy,csv,dataclasses,datetime,decimal,"
     "enum,fractions,functools,hashlib,heapq,io,itertools,json,keyword,logging,math,numbers,operator,"
     "os,pathlib,random,re,shutil,statistics,string,struct,subprocess,sys,tempfile,textwrap,threading,"
@@ -40,7 +40,7 @@ static void run_python(const char *script, const char *library, int fd)
                                  "SHELL=/bin/sh",   "LANG=C.UTF-8", "TMPDIR=/tmp",
                                  "COTO_OUTPUT=/workspace/output", NULL};
     char number[16];
-    char *argv[] = {PYTHON, (char *)script, (char *)library, number, (char *)modules, NULL};
+    char *argv[] = {PYTHON, (char *)script, (char *)library, number, (char *)launcher_modules, NULL};
     int in[2];
     int out[2];
     sigset_t none;

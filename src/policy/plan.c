@@ -412,6 +412,7 @@ static int fill(const struct coto_policy *policy, const struct coto_source_code 
     snprintf(plan->profile, sizeof plan->profile, "%s",
              coto_policy_str(policy, COTO_OPT_PROFILE));
     coto_policy_hash(policy, plan->policy_hash);
+    plan->is_image_elsewhere = code->is_image_elsewhere;
     if (coto_plan_new_id(plan->id, err) || set_names(policy, plan, err) || set_caps(policy, plan, err) ||
         set_walls(policy, plan, err) || coto_plan_add_paths(policy, plan, err) ||
         coto_plan_add_code(policy, code, plan, err))

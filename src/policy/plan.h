@@ -93,6 +93,7 @@ struct coto_plan {
     char *image;      /* of the container levels, or what --image named; NULL with a rootfs */
     char image_digest[COTO_SHA256_HEX]; /* "" unless rootfs is that image of `coto image` */
     int image_lock;   /* with a digest: keeps the image from being removed */
+    bool is_image_elsewhere; /* see struct coto_source_code */
     bool image_is_default; /* neither flag, file nor variable named it: a row or a profile did */
     char *runtime;    /* of the container levels; NULL: the level's own choice */
     struct coto_strv allow_runtime; /* NAME[@VERSION] that may lack the fix of an escape */
@@ -111,12 +112,15 @@ struct coto_source_code {
     size_t text_len;
     const char *const *argv;    /* plain command, or the program's arguments; NULL-terminated */
     bool is_command;            /* argv is the command itself */
+    bool is_image_elsewhere;    /* whoever makes the sandbox opens its image: coto_plan_use_image */
 };
 
 int coto_plan_make(const struct coto_policy *policy, const struct coto_source_code *code,
                    struct coto_plan *ret_plan, struct coto_err *err);
 /* --copy alone, for a plan that has nothing but its workdir and isolation. */
 int coto_plan_add_copies(const struct coto_policy *policy, struct coto_plan *plan, struct coto_err *err);
+/* An image of `coto image` becomes the plan's root file system. */
+int coto_plan_use_image(struct coto_plan *plan, const char *image, struct coto_err *err);
 void coto_plan_fini(struct coto_plan *plan);
 /* A random UUID (version 4). */
 int coto_plan_new_id(char ret_id[COTO_ID_TEXT], struct coto_err *err);

@@ -104,6 +104,8 @@ int coto_plan_open_image(const struct coto_policy *policy, struct coto_plan *pla
     const char *key = coto_policy_str(policy, COTO_OPT_IMAGE_KEY);
     coto_auto_image image = {.fd = -1};
 
+    if (plan->is_image_elsewhere)
+        return -2;
     if (!is_wanted(policy, plan))
         return *key ? coto_err_set(err, COTO_ERR_POLICY, 0,
                                    "image-key (set by %s): no image is used",

@@ -449,6 +449,17 @@ static int add_image(const struct coto_policy *policy, struct coto_plan *plan,
     return check_rootfs_links(plan, err);
 }
 
+int coto_plan_use_image(struct coto_plan *plan, const char *image, struct coto_err *err)
+{
+    struct coto_policy policy;
+    int failed = coto_policy_init(&policy, err) ||
+                 coto_policy_set(&policy, COTO_OPT_IMAGE, image, COTO_SOURCE_FLAG, "image", err) ||
+                 add_image(&policy, plan, err);
+
+    coto_policy_fini(&policy);
+    return failed ? -1 : 0;
+}
+
 static int add_rootfs(const struct coto_policy *policy, struct coto_plan *plan,
                       struct coto_err *err)
 {

@@ -33,7 +33,7 @@ const struct coto_body_field coto_body_fields[] = {
       "wall-clock limit of an execution")
     F(IN_NEW, "resource_limits", LIMITS, none, PLAIN, 0, 0, "", "limits of the sandbox")
     F(IN_NEW, "isolation_level", WORD, none, PLAIN, 0, 0, "standard|high",
-      "standard: namespaces and every kernel wall; high is refused (422) where the host has no stronger level")
+      "standard: namespaces and every kernel wall; high: a container, gVisor's unless the operator says otherwise, refused (422) where the host has none")
     F(IN_NEW, "profile", TEXT, none, PLAIN, 0, 64, "", "built-in policy to start from")
     F(IN_NEW | IN(sandbox) | IN(record), "agent_id", TEXT, none, NULLABLE, 0, 120, "",
       "the caller's own name for who runs this")
@@ -185,6 +185,15 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(front), "dumpable", BOOL, none, MUST, 0, 0, "", "others of its user could read its memory")
     F(IN(capabilities), "isolation_levels", TEXTS, none, MUST, 0, 0, "",
       "what isolation_level may be")
+    F(IN(capabilities), "high", OBJECT, high, MUST, 0, 0, "", "what isolation_level high is here")
+    F(IN(high), "available", BOOL, none, MUST, 0, 0, "", "a request for it would be served")
+    F(IN(high), "isolation", WORD, none, MUST_NULL, 0, 0, "container|docker",
+      "as in `coto run --isolation`; null where the operator wants none")
+    F(IN(high), "runtime", TEXT, none, MUST_NULL, 0, 0, "", "what runs it, such as runsc (gVisor)")
+    F(IN(high), "image", TEXT, none, MUST_NULL, 0, 0, "",
+      "its root file system; null: this host's programs, or the engine's default")
+    F(IN(high), "message", TEXT, none, MUST_NULL, 0, 0, "", "what is missing")
+    F(IN(high), "remedy", TEXT, none, MUST_NULL, 0, 0, "", "what to do about it")
     F(IN(capabilities), "languages", TEXTS, none, MUST, 0, 0, "", "languages whose tool is there")
     F(IN(health), "status", WORD, none, MUST, 0, 0, "ok|ready|draining|failing", "in a word")
     F(IN(error), "code", TEXT, none, MUST, 0, 0, "", "kind of error, one word")

@@ -35,6 +35,7 @@
     X(entry, "A name in a directory.")                                                             \
     X(directory, "What a directory holds.")                                                        \
     X(capabilities, "What this host enforces, as read back from a sandbox of the default policy.") \
+    X(high, "What isolation_level high stands for on this service.")                              \
     X(front, "The walls around the process that answers here, as its kernel confirms them.")       \
     X(wall, "A wall or limit.")                                                                    \
     X(health, "How the service is.")                                                               \

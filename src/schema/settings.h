@@ -54,6 +54,18 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
       "profile that requests may name (repeatable); default: all there are") \
     X(ALLOW_ISOLATION, "allow-isolation", LIST, "", 0, 0, "standard|high", START, \
       "isolation_level that requests may name (repeatable); default: all that this host has") \
+    X(HIGH_ISOLATION, "high-isolation", ENUM, "container", 0, 0, "container|docker|none", START, \
+      "what isolation_level high is: a container without a daemon, one of a Docker engine, or refused") \
+    X(HIGH_RUNTIME, "high-runtime", TEXT, "runsc", 0, 0, "NAME", START, \
+      "its runtime: runsc (gVisor, a kernel of its own), runc, crun, or a name the engine knows") \
+    X(HIGH_IMAGE, "high-image", TEXT, "", 0, 0, "NAME", START, \
+      "its image, of `coto image` or of the engine; default: this host's programs, python:3.11-slim with docker") \
+    X(HIGH_ALLOW_RUNTIME, "high-allow-runtime", LIST, "", 0, 0, "NAME[@VERSION]", START, \
+      "runtime that may lack the fix of a known escape (repeatable)") \
+    X(HIGH_POOL_MIN, "high-pool-min", INT, "0", 0, 50, "N", LIVE, \
+      "containers of level high kept ready, at least; one, once asked for") \
+    X(HIGH_POOL_MAX, "high-pool-max", INT, "2", 0, 50, "N", LIVE, \
+      "and at most; 0: none, each is made when it is asked for") \
     X(MAX_MEMORY, "max-memory", TEXT, "8g", 0, 0, "SIZE", START, \
       "memory of one sandbox, at most; profiles are cut down to it, requests beyond it refused; so with the next five") \
     X(MAX_CPUS, "max-cpus", TEXT, "64", 0, 0, "N", START, \

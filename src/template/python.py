@@ -3,7 +3,8 @@
 
 python.py LIBRARY CONTROL_FD MODULE,MODULE,...: imports the modules, then waits. What
 returns from serve() is a copy of this process inside a sandbox, behind its walls, and it runs
-the program it was given as `python3 FILE` or `python3 -c CODE` would.
+the program it was given as `python3 FILE` or `python3 -c CODE` would. Without a CONTROL_FD ("-") it
+is in a sandbox already, for one program and not to be forked.
 
 Every object a copy looks at has a reference count in it, and the page that is in is then
 copied: what runs in each copy is short for that reason.
@@ -216,11 +217,14 @@ def main():
     warm_up()
     gc.collect()
     gc.freeze()
-    flags = library.coto_template_serve(int(control), care.is_simple, room, ctypes.c_size_t(len(area)),
-                                        ctypes.byref(library.used))
+    rest = room, ctypes.c_size_t(len(area)), ctypes.byref(library.used)
+    is_inside = control == '-'
+    flags = library.coto_template_park(*rest) if is_inside else \
+        library.coto_template_serve(int(control), care.is_simple, *rest)
     if flags < 0:
         os._exit(0)
-    after_fork(care.is_simple)
+    if not is_inside:
+        after_fork(care.is_simple)
     run_programs(library, flags, area, care)
     os._exit(70)
 

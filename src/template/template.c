@@ -50,6 +50,7 @@
 
 /* Called from the interpreter. */
 int coto_template_serve(int control_fd, int is_simple, char *area, size_t room, size_t *ret_used);
+int coto_template_park(char *area, size_t room, size_t *ret_used);
 int coto_template_go(void);
 int coto_template_done(int status);
 int coto_template_count(int what);
@@ -79,6 +80,7 @@ static struct {
 static struct init_spec spec;
 static int channel = -1; /* to init, while there may be another program */
 static int listener = -1; /* until init has it */
+static bool is_inside; /* it was started in the sandbox, by its init */
 
 /* ---- A and A': system calls only, in borrowed memory ---- */
 
@@ -287,7 +289,7 @@ static int take_program(const struct coto_buf *buf, unsigned *ret_proc, struct c
     if (coto_frame_next(&reader, &frame, err) != 1 || frame.type != COTO_FRAME_EXEC)
         return coto_err_set(err, COTO_ERR_INTERNAL, 0, "template: no EXEC frame");
     *ret_proc = frame.proc;
-    spec.own_dev = true;
+    spec.own_dev = !is_inside;
     spec.labels_fd = -1;
     return init_spec_parse(&frame, &spec, err);
 }
@@ -311,6 +313,18 @@ static int become_parked(void)
     return drop_privilege() || say_hello();
 }
 
+/* As serve, for an interpreter that is in the sandbox already, with the channel to init as its stdin:
+ * nothing is forked. */
+int coto_template_park(char *data, size_t room, size_t *ret_used)
+{
+    area.data = data;
+    area.room = room;
+    area.ret_used = ret_used;
+    is_inside = true;
+    channel = fcntl(0, F_DUPFD_CLOEXEC, 10);
+    return channel < 0 || say_hello() ? -1 : coto_template_go();
+}
+
 /* Walls are raised once; what they are is told with every program. */
 static int raise_walls(const struct init_report **ret_report, struct coto_err *err)
 {
@@ -320,7 +334,7 @@ static int raise_walls(const struct init_report **ret_report, struct coto_err *e
     *ret_report = &report;
     if (up)
         return 0;
-    if (spec.filter) /* without it calls of another kind would go unseen */
+    if (spec.filter && !is_inside) /* without it calls of another kind would go unseen */
         listener = coto_sockwatch_install();
     if (init_walls_raise(&spec, &report, err))
         return -1;
@@ -330,15 +344,18 @@ static int raise_walls(const struct init_report **ret_report, struct coto_err *e
     return 0;
 }
 
+/* No number is above it, and gVisor takes ~0u for -1. */
+#define LAST_FD 0x7fffffffu
+
 /* Nothing but 0, 1, 2 stays open; the channel does for a context, and dies with execve. */
 static void close_others(void)
 {
     if (spec.context) {
         syscall(SYS_close_range, 3u, (unsigned)channel - 1, 0u);
-        syscall(SYS_close_range, (unsigned)channel + 1, ~0u, 0u);
+        syscall(SYS_close_range, (unsigned)channel + 1, LAST_FD, 0u);
         return;
     }
-    syscall(SYS_close_range, 3u, ~0u, 0u);
+    syscall(SYS_close_range, 3u, LAST_FD, 0u);
     channel = -1;
 }
 

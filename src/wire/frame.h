@@ -53,6 +53,7 @@
     X(CLOSE, 44, "host", "nobody reads an output any more (frame mode): COUNT 1 stdout, 2 stderr") \
     X(GET, 45, "host", "send what is at PATH: a file, or only its size past LIMIT_BYTES; a directory's names") \
     X(REMOVE, 46, "host", "remove PATH and all below it")                                          \
+    X(PARK, 47, "host", "start an interpreter that waits for a program: ARGV ENV CWD; DONE, or ERROR") \
     /* between the service's front and its launcher: see drivers/launcher/talk.h */                          \
     X(CHANNEL, 64, "front", "one more channel, its end is attached")                               \
     X(WARM, 65, "front", "keep sandboxes of this plan ready: L_MIN L_MAX and a plan")              \
@@ -65,7 +66,8 @@
     X(STATUS, 72, "front", "how the pool is")                                                      \
     X(STATUS_IS, 73, "launcher", "counters of the pool")                                           \
     X(HELD, 74, "front", "the first sandbox from L_BOX on that a front before has left: CREATED, or DONE") \
-    X(USE, 75, "front", "what asks here outlives the front; it uses L_BOX")
+    X(USE, 75, "front", "what asks here outlives the front; it uses L_BOX")                        \
+    X(CHECK, 76, "front", "whether a sandbox of this plan can be made here: DONE, or ERROR")
 
 enum coto_frame_type {
 #define X(id, number, from, doc) COTO_FRAME_##id = number,
@@ -109,7 +111,8 @@ enum coto_frame_type {
     /* front and launcher: see drivers/launcher/talk.h */                                                    \
     X(L_BOX, 128) X(L_WAITING, 129) X(L_MIN, 130) X(L_MAX, 131) X(L_NUMBERS, 132)                   \
     X(L_ID, 133) X(L_PROFILE, 134) X(L_WALL, 135) X(L_SANDBOX, 136) X(L_USAGE, 137)                 \
-    X(L_POOL, 138) X(L_HOLD, 139) X(L_BUSY, 140)
+    X(L_POOL, 138) X(L_HOLD, 139) X(L_BUSY, 140) X(L_RUNTIME, 141)                                                \
+    X(L_DRIVER, 142) X(L_GUEST, 143) X(L_PARK, 144)
 
 enum coto_tag {
 #define X(id, number) COTO_TAG_##id = number,

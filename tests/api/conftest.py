@@ -12,8 +12,8 @@ collect_ignore = [] if ROOT else ["test_networks.py", "test_shared_root.py"]
 
 @pytest.fixture(scope="module")
 def service():
-    """One for tests that leave it running and well."""
-    with Service() as it:
+    """One for tests that leave it running and well; level high, which not every host has, is test_high.py's."""
+    with Service("--high-isolation=none") as it:
         yield it
         assert it.stop() == 0, it.messages
 

@@ -96,6 +96,38 @@ def error(init, proc, kind):
     return got.bytes("TEXT").decode()
 
 
+# ---- an interpreter that waits ----
+
+WAITS = "import os, struct, time; os.write(0, struct.pack('<Ii', 0x636f746f, os.getpid())); time.sleep(%s)"
+
+
+def park(init, *argv):
+    init.send("PARK", 0, *[("ARGV", word) for word in argv], ("CWD", "/"))
+
+
+def test_one_is_parked_and_told_of(init, sleeper):
+    park(init, "python3", "-c", WAITS % sleeper)
+    init.expect("DONE", 0)
+    assert marked_processes(sleeper)
+    park(init, "python3", "-c", WAITS % sleeper)
+    assert "park" in error(init, 0, "FORBIDDEN"), "there is one"
+    init.send("BYE", 0)
+    assert init.wait() == 0 and wait_until(lambda: not marked_processes(sleeper))
+
+
+@pytest.mark.parametrize("argv", [["true"], ["/nonexistent"], ["sh", "-c", "echo no hello >&0"]])
+def test_what_does_not_wait_is_told_of_too(init, argv):
+    park(init, *argv)
+    assert "instead of waiting" in error(init, 0, "TOOL")
+    assert init.run(["sh", "-c", "echo works"])["out"] == b"works\n", "programs start the long way"
+
+
+def test_it_comes_before_any_program(init):
+    assert init.run(["true"])["status"] == 0
+    park(init, "true")
+    assert "park" in error(init, 0, "FORBIDDEN")
+
+
 # ---- files in ----
 
 def test_put(init):

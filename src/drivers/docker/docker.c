@@ -365,11 +365,45 @@ static int docker_probe(struct coto_probe *ret_probe, struct coto_err *err)
     return failed;
 }
 
+/* Of a list of words with blanks between. */
+static bool has_word(const char *words, const char *word)
+{
+    size_t len = strlen(word);
+
+    for (const char *p = words; (p = strstr(p, word)); p += len)
+        if ((p == words || p[-1] == ' ') && (p[len] == ' ' || !p[len]))
+            return true;
+    return false;
+}
+
+/* Whether the image is there is left to create: an engine may be asked for any. */
+static int docker_check(const struct coto_plan *plan, struct coto_err *err)
+{
+    struct docker *d = new_docker(plan);
+    struct coto_frame frame;
+
+    if (!d)
+        return coto_err_set(err, COTO_ERR_LIMIT, errno, "docker");
+    int failed = docker_start_helper(d, err) || docker_judge(d, err) ||
+                 docker_ask(d, COTO_DOCKER_PROBE, &frame, err);
+    coto_auto_free char *words =
+        failed ? NULL : coto_field_text(&frame, (enum coto_tag)COTO_DOCKER_RUNTIMES);
+    if (!failed && plan->runtime && !has_word(words ? words : "", plan->runtime)) {
+        coto_err_set(err, COTO_ERR_UNAVAILABLE, 0, "docker: the engine has no runtime '%s'",
+                     plan->runtime);
+        failed = coto_err_remedy(err, "it has: %s; add it to \"runtimes\" in "
+                                      "/etc/docker/daemon.json", words ? words : "none");
+    }
+    docker_destroy(&d->base, NULL);
+    return failed;
+}
+
 const struct coto_driver coto_driver_docker = {
     .name = "docker",
     .isolation = COTO_ISOLATION_DOCKER,
     .doc = "a container of a Docker engine, with any runtime it knows (runc, runsc, kata)",
     .probe = docker_probe,
+    .check = docker_check,
     .create = docker_create,
     .inspect = docker_inspect,
     .usage = docker_usage,

@@ -13,9 +13,8 @@ struct box {
     struct coto_sandbox base; /* first */
     int channel_fd;
     uint64_t number;
+    char guest[64]; /* name of the kernel it has of its own */
 };
-
-static const struct coto_driver coto_driver_launcher;
 
 /* ---- one question, one answer ---- */
 
@@ -98,14 +97,25 @@ static void box_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_usa
     free(box);
 }
 
-static const struct coto_driver coto_driver_launcher = {
-    .name = "native",
-    .isolation = COTO_ISOLATION_PROCESS,
-    .doc = "the native driver, run by the service's launcher",
-    .usage = box_usage,
-    .kill = box_kill,
-    .destroy = box_destroy,
-};
+/* Whichever it is that the launcher runs: from here all are alike. */
+#define LAUNCHED(driver, level)                                                                    \
+    {                                                                                              \
+        .name = driver, .isolation = level, .doc = "run by the service's launcher",                \
+        .usage = box_usage, .kill = box_kill, .destroy = box_destroy,                              \
+    }
+static const struct coto_driver drivers[] = {LAUNCHED("native", COTO_ISOLATION_PROCESS),
+                                             LAUNCHED("oci", COTO_ISOLATION_CONTAINER),
+                                             LAUNCHED("docker", COTO_ISOLATION_DOCKER)};
+
+static const struct coto_driver *driver_of(const struct coto_frame *answer)
+{
+    coto_auto_free char *name = coto_field_text(answer, COTO_TAG_L_DRIVER);
+
+    for (size_t i = 0; name && i < sizeof drivers / sizeof drivers[0]; i++)
+        if (strcmp(drivers[i].name, name) == 0)
+            return &drivers[i];
+    return NULL;
+}
 
 /* ---- from outside ---- */
 
@@ -132,12 +142,12 @@ static struct box *new_box(const struct coto_frame *answer, int *stream, struct 
     coto_auto_free struct box *box = calloc(1, sizeof *box);
     struct box *made;
 
-    if (!box || *stream < 0 || coto_launch_take_sandbox(answer, &box->base)) {
+    if (!box || *stream < 0 || coto_launch_take_sandbox(answer, &box->base, box->guest) ||
+        !(box->base.driver = driver_of(answer))) {
         coto_err_set(err, COTO_ERR_INTERNAL, 0, "launcher: an answer that makes no sense");
         return NULL;
     }
     box->number = coto_field_num(answer, COTO_TAG_L_BOX);
-    box->base.driver = &coto_driver_launcher;
     box->base.alive_fd = box->base.parked_fd = -1;
     for (int i = 0; i < 3; i++)
         box->base.stdio_fd[i] = -1;
@@ -254,6 +264,18 @@ int coto_launch_warm(int control_fd, const struct coto_plan *plan, unsigned min,
         return -1;
     coto_frame_end(&buf, at);
     return ask(control_fd, &buf, -1, &answer, NULL, err);
+}
+
+int coto_launch_check(int channel_fd, const struct coto_plan *plan, struct coto_err *err)
+{
+    coto_auto_buf buf = {0};
+    struct coto_frame answer;
+    size_t at = coto_frame_begin(&buf, COTO_FRAME_CHECK, 0);
+
+    if (coto_launch_add_plan(&buf, plan, err))
+        return -1;
+    coto_frame_end(&buf, at);
+    return ask(channel_fd, &buf, -1, &answer, NULL, err);
 }
 
 int coto_launch_get_status(int channel_fd, struct coto_launch_status *ret_status,

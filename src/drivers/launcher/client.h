@@ -41,6 +41,9 @@ uint64_t coto_launch_number(const struct coto_sandbox *sandbox);
 int coto_launch_warm(int control_fd, const struct coto_plan *plan, unsigned min, unsigned max,
                      struct coto_err *err);
 
+/* Whether this host could make a sandbox of that level; the error says what is missing. */
+int coto_launch_check(int channel_fd, const struct coto_plan *plan, struct coto_err *err);
+
 /* Order of the numbers in STATUS_IS. */
 struct coto_launch_status {
     uint64_t ready, starting, in_use, ending; /* sandboxes by state */

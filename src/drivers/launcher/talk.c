@@ -167,6 +167,12 @@ static int take_field(struct coto_plan *plan, const struct coto_field *field)
     }
 }
 
+bool coto_launch_is_known(int isolation)
+{
+    return isolation == COTO_ISOLATION_PROCESS || isolation == COTO_ISOLATION_CONTAINER ||
+           isolation == COTO_ISOLATION_DOCKER;
+}
+
 static bool is_number_or_none(int64_t value)
 {
     return value >= 0 || value == COTO_UNIT_NONE;
@@ -177,7 +183,7 @@ static bool is_number_or_none(int64_t value)
 static bool is_sound(const struct coto_plan *plan)
 {
     return plan->user_name && plan->hostname && plan->workdir && plan->workdir[0] == '/' &&
-           plan->isolation == COTO_ISOLATION_PROCESS && plan->uid > 0 && plan->gid > 0 &&
+           coto_launch_is_known(plan->isolation) && plan->uid > 0 && plan->gid > 0 &&
            is_number_or_none(plan->memory_bytes) && is_number_or_none(plan->swap_bytes) &&
            is_number_or_none(plan->cpus_milli) && is_number_or_none(plan->pids) &&
            is_number_or_none(plan->iops) && plan->disk_bytes > 0 && plan->tmp_bytes > 0 &&
@@ -206,7 +212,7 @@ int coto_launch_take_plan(const struct coto_frame *frame, struct coto_plan *ret_
 /* ---- what comes back ---- */
 
 struct sandbox_numbers {
-    uint64_t landlock_abi, apply_seccomp, apply_landlock, cpu_time_by_usage;
+    uint64_t landlock_abi, apply_seccomp, apply_landlock, cpu_time_by_usage, stays, labelled;
     int64_t rlimit_nproc, rlimit_data;
 };
 
@@ -225,11 +231,17 @@ static void add_wall(struct coto_buf *out, int index, const struct coto_wall_sta
 
 void coto_launch_add_sandbox(struct coto_buf *out, const struct coto_sandbox *sandbox)
 {
-    struct sandbox_numbers numbers = {sandbox->landlock_abi,  sandbox->apply_seccomp,
+    struct sandbox_numbers numbers = {sandbox->landlock_abi,   sandbox->apply_seccomp,
                                       sandbox->apply_landlock, sandbox->cpu_time_by_usage,
-                                      sandbox->rlimit_nproc,  sandbox->rlimit_data};
+                                      sandbox->stays,          sandbox->labelled,
+                                      sandbox->rlimit_nproc,   sandbox->rlimit_data};
 
     coto_frame_add(out, COTO_TAG_L_SANDBOX, &numbers, sizeof numbers);
+    coto_frame_add_text(out, COTO_TAG_L_DRIVER, sandbox->driver->name);
+    if (sandbox->runtime[0])
+        coto_frame_add_text(out, COTO_TAG_L_RUNTIME, sandbox->runtime);
+    if (sandbox->guest_kernel)
+        coto_frame_add_text(out, COTO_TAG_L_GUEST, sandbox->guest_kernel);
     for (int i = 0; i < COTO_WALL_COUNT; i++)
         if (sandbox->walls[i].wanted || sandbox->walls[i].up || sandbox->walls[i].note[0])
             add_wall(out, i, &sandbox->walls[i]);
@@ -260,7 +272,20 @@ static int take_wall(const struct coto_field *field, struct coto_sandbox *sandbo
     return 0;
 }
 
-int coto_launch_take_sandbox(const struct coto_frame *frame, struct coto_sandbox *sandbox)
+static void take_names(const struct coto_field *field, struct coto_sandbox *sandbox, char guest[64])
+{
+    const unsigned char *p = field->data;
+
+    if (field->tag == COTO_TAG_L_RUNTIME)
+        take_text(&p, p + field->len, sandbox->runtime, sizeof sandbox->runtime);
+    if (field->tag == COTO_TAG_L_GUEST) {
+        take_text(&p, p + field->len, guest, 64);
+        sandbox->guest_kernel = guest;
+    }
+}
+
+int coto_launch_take_sandbox(const struct coto_frame *frame, struct coto_sandbox *sandbox,
+                             char ret_guest[64])
 {
     struct coto_field field = {0};
     struct sandbox_numbers numbers;
@@ -269,6 +294,7 @@ int coto_launch_take_sandbox(const struct coto_frame *frame, struct coto_sandbox
     while (coto_field_next(frame, &field) == 1) {
         if (field.tag == COTO_TAG_L_WALL && take_wall(&field, sandbox))
             return -1;
+        take_names(&field, sandbox, ret_guest);
         if (field.tag != COTO_TAG_L_SANDBOX || field.len != sizeof numbers)
             continue;
         memcpy(&numbers, field.data, sizeof numbers);
@@ -276,6 +302,8 @@ int coto_launch_take_sandbox(const struct coto_frame *frame, struct coto_sandbox
         sandbox->apply_seccomp = numbers.apply_seccomp;
         sandbox->apply_landlock = numbers.apply_landlock;
         sandbox->cpu_time_by_usage = numbers.cpu_time_by_usage;
+        sandbox->stays = numbers.stays;
+        sandbox->labelled = numbers.labelled;
         sandbox->rlimit_nproc = numbers.rlimit_nproc;
         sandbox->rlimit_data = numbers.rlimit_data;
         found = true;

@@ -31,6 +31,8 @@ int coto_launch_receive(int fd, struct coto_buf *buf, struct coto_frame *ret_fra
 
 /* Refuses a plan that cannot travel (host paths). */
 int coto_launch_add_plan(struct coto_buf *out, const struct coto_plan *plan, struct coto_err *err);
+/* Levels that a launcher makes sandboxes of. */
+bool coto_launch_is_known(int isolation);
 /* Fills *ret_plan, which the caller releases with coto_plan_fini. */
 int coto_launch_take_plan(const struct coto_frame *frame, struct coto_plan *ret_plan,
                           struct coto_err *err);
@@ -38,6 +40,8 @@ int coto_launch_take_plan(const struct coto_frame *frame, struct coto_plan *ret_
 /* ---- what comes back ---- */
 
 void coto_launch_add_sandbox(struct coto_buf *out, const struct coto_sandbox *sandbox);
-int coto_launch_take_sandbox(const struct coto_frame *frame, struct coto_sandbox *sandbox);
+/* The name of a kernel of its own goes to ret_guest, which has to stay with the sandbox. */
+int coto_launch_take_sandbox(const struct coto_frame *frame, struct coto_sandbox *sandbox,
+                             char ret_guest[64]);
 void coto_launch_add_usage(struct coto_buf *out, const struct coto_usage *usage);
 void coto_launch_take_usage(const struct coto_frame *frame, struct coto_usage *ret_usage);

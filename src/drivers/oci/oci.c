@@ -134,11 +134,16 @@ static void say_landlock(struct oci *oci)
                                     : "this kernel has no Landlock, or it is not in its lsm= list");
 }
 
-static int create_parts(struct oci *oci, struct coto_err *err)
+static int choose(struct oci *oci, struct coto_err *err)
 {
     if (oci_choose(oci->plan, &oci->chosen, err) || check_plan(oci, err) || choose_ids(oci, err))
         return -1;
-    if (oci->chosen.runtime->kind == OCI_RUNSC && oci_platform(&oci->chosen, err))
+    return oci->chosen.runtime->kind == OCI_RUNSC && oci_platform(&oci->chosen, err) ? -1 : 0;
+}
+
+static int create_parts(struct oci *oci, struct coto_err *err)
+{
+    if (choose(oci, err))
         return -1;
     say_landlock(oci);
     oci_say_runtime(&oci->chosen, oci->base.runtime, sizeof oci->base.runtime);
@@ -164,6 +169,15 @@ static int oci_create(const struct coto_plan *plan, bool verbose, struct coto_sa
     }
     *ret_sandbox = &oci->base;
     return 0;
+}
+
+static int oci_check(const struct coto_plan *plan, struct coto_err *err)
+{
+    struct oci *oci = new_sandbox(plan);
+    int failed = oci ? choose(oci, err) : coto_err_set(err, COTO_ERR_LIMIT, errno, "check");
+
+    free(oci);
+    return failed;
 }
 
 static int oci_inspect(struct coto_sandbox *sandbox, const struct coto_frame *ready,
@@ -252,6 +266,7 @@ const struct coto_driver coto_driver_oci = {
     .isolation = COTO_ISOLATION_CONTAINER,
     .doc = "a container by runc, crun or runsc (gVisor), with no daemon",
     .probe = oci_probe,
+    .check = oci_check,
     .sweep = oci_sweep_dirs,
     .create = oci_create,
     .inspect = oci_inspect,
