@@ -1,13 +1,21 @@
 """Bills of materials. The published schemas are not part of this tree: what both formats require of such a
-document is spelled out here, field by field, and jsonschema judges it."""
+document is spelled out here, field by field, and jsonschema judges it. Where there is npm, CycloneDX's own schema,
+which its library carries, judges it too; no package of Debian or npm carries that of SPDX 2.3."""
 import json
 import re
+import shutil
+import subprocess
+import tarfile
 import uuid
 
 import jsonschema
 import pytest
 
+from cli.helpers import PATH, ROOT, SOURCE, only
 from .helpers import USAGE, member, ok, refused, tar
+
+PUBLISHED = "@cyclonedx/cyclonedx-library@6.13.1"
+KEPT = SOURCE / "build/test-schemas"  # survives from run to run
 
 STATUS = b"""Package: bash
 Status: install ok installed
@@ -114,6 +122,28 @@ def test_cyclonedx(store, digest):
     assert licenses == {"musl": "MIT", "busybox": "GPL-2.0-only", "requests": "Apache 2.0"}
 
 
+def published():
+    """CycloneDX's schema 1.5 and those it refers to, by the names it calls them."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    if not list(KEPT.glob("*.tgz")):
+        subprocess.run(["npm", "pack", "--silent", PUBLISHED], cwd=KEPT, check=True, timeout=120, stdout=subprocess.DEVNULL)
+    with tarfile.open(next(KEPT.glob("*.tgz"))) as package:
+        found = [json.load(package.extractfile(f"package/res/schema/{name}.SNAPSHOT.schema.json"))
+                 for name in ("bom-1.5", "spdx", "jsf-0.82")]
+    return found[0], {schema["$id"]: schema for schema in found}
+
+
+@only(ROOT and shutil.which("npm", path=PATH))
+def test_cyclonedx_by_its_published_schema(store, digest):
+    schema, others = published()
+    judge = jsonschema.Draft7Validator(schema, resolver=jsonschema.RefResolver(schema["$id"], schema, others))
+    document = bill(store, "cyclonedx")
+    assert [error.message for error in judge.iter_errors(document)] == []
+    document["components"][0]["type"] = "thing"
+    del document["components"][1]["name"]
+    assert len(list(judge.iter_errors(document))) == 2  # it can tell
+
+
 def test_the_same_image_has_the_same_bill(store, digest):
     for form in ("spdx", "cyclonedx"):
         assert bill(store, form) == bill(store, form)
@@ -131,7 +161,6 @@ def test_hostile_databases(store, tmp_path):
     secret = tmp_path / "status"
     secret.write_bytes(STATUS)
     evil = "../" * 20 + str(secret).lstrip("/")
-    import tarfile
     for number, members in enumerate([
             [member("var/lib/dpkg/status", kind=tarfile.SYMTYPE, link=str(secret))],
             [member("var/lib/dpkg/status", kind=tarfile.SYMTYPE, link=evil)],
