@@ -135,7 +135,7 @@ struct launcher {
     struct template template;
     struct box *parking; /* wait for the template */
     bool ending;
-    int64_t tick_us, sweep_us;
+    int64_t began_us, tick_us, sweep_us;
 };
 
 /* box.c */

@@ -12,6 +12,8 @@
 #define LIFETIME_US 3600000000LL  /* of a box that nobody asked for */
 #define TICK_MS 250
 #define SWEEP_US 15000000
+#define SWEEP_EARLY_US 2000000 /* while what an earlier launcher has left may still be dying */
+#define EARLY_US 20000000
 
 /* ---- shelves ---- */
 
@@ -279,8 +281,10 @@ void launcher_tick(struct launcher *l)
     if (now < l->tick_us)
         return;
     l->tick_us = now + TICK_MS * 1000;
-    if (l->tick_us - l->sweep_us > SWEEP_US) {
-        l->sweep_us = l->tick_us;
+    if (!l->began_us)
+        l->began_us = now;
+    if (now - l->sweep_us > (now - l->began_us < EARLY_US ? SWEEP_EARLY_US : SWEEP_US)) {
+        l->sweep_us = now;
         for (size_t i = 0; i < coto_driver_count; i++)
             if (coto_drivers[i]->sweep)
                 coto_drivers[i]->sweep();

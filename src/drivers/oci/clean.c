@@ -24,7 +24,7 @@
 
 #define TRIES 300
 #define TRY_US 10000
-#define STALE_SECONDS 10
+#define STALE_SECONDS 2
 
 void oci_dir_base(char ret_base[128])
 {
