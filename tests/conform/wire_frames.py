@@ -15,7 +15,7 @@ HEADER = (ROOT / "src/wire/frame.h").read_text()
 ERRORS = (ROOT / "src/base/err.h").read_text()
 
 FRAME = {name: int(number) for name, number in
-         re.findall(r'X\((\w+), (\d+), "(?:init|host)"', HEADER)}
+         re.findall(r'X\((\w+), (\d+), "(?:init|host|front|launcher)"', HEADER)}
 TAG = {name: int(number) for name, number in
        re.findall(r'X\((\w+), (\d+)\)', HEADER.split("COTO_TAGS(X)")[1].split("enum coto_tag")[0])}
 KIND = {name: index + 1 for index, name in

@@ -1,0 +1,105 @@
+"""coto-launch alone, with a front that was taken over at the other end: it asks for what no front of
+ours would. The frames are those of wire_frames.py; a plan is as drivers/launcher/talk.c sends it."""
+import os
+import pathlib
+import re
+import socket
+import struct
+import subprocess
+
+import pytest
+
+from wire_frames import KIND, ROOT, Frame, frame
+
+BIN = pathlib.Path(os.environ.get("COTO_TEST_BIN", ROOT / "build"))
+NUMBERS = re.findall(r"X\((\w+)\)", re.search(r"#define NUMBERS\(X\)(.*?)\n\nenum", (ROOT / "src/drivers/launcher/talk.c").read_text(), re.S)[1])
+PROCESS, SUBPROCESS, CONTAINER, DOCKER = range(4)
+NONE = 2**63 - 1  # COTO_UNIT_NONE
+PLAN = dict.fromkeys(NUMBERS, 0) | {"uid": 9999, "gid": 9999, "memory_bytes": NONE, "swap_bytes": NONE, "cpus_milli": NONE, "pids": NONE, "iops": NONE,
+                                    "cpu_time_ms": NONE, "disk_bytes": 1 << 20, "tmp_bytes": 1 << 20, "inodes": 1000}
+SECONDS = 60
+
+
+class Launcher:
+    def __init__(self, *flags):
+        self.keeper, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.process = subprocess.Popen([BIN / "coto-launch", f"--keeper={theirs.fileno()}", *flags], pass_fds=[theirs.fileno()], env={},
+                                        stdin=subprocess.DEVNULL)
+        theirs.close()
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        socket.send_fds(self.keeper, [b"F"], [theirs.fileno()])
+        theirs.close()
+        self.control.settimeout(SECONDS)
+
+    def ask(self, kind, *fields, **changes):
+        """The answer, and the descriptor that came with it."""
+        plan = PLAN | changes
+        values = b"".join(struct.pack("<Q", plan[name] % 2**64) for name in NUMBERS)
+        self.control.send(frame(kind, 0, *fields, ("L_NUMBERS", values), ("S_USER", "sandbox"), ("S_HOST", "coto"), ("CWD", "/workspace")))
+        data, fds, _, _ = socket.recv_fds(self.control, 1 << 17, 4)
+        size, number, proc = struct.unpack_from("<IHH", data)
+        return Frame(number, proc, data[8:8 + size]), fds[0] if fds else None
+
+    def close(self):
+        self.control.close()
+        self.keeper.close()
+        assert self.process.wait(SECONDS) == 0
+
+
+@pytest.fixture
+def launch():
+    made = []
+
+    def call(*flags):
+        made.append(Launcher(*flags))
+        return made[-1]
+    yield call
+    for it in made:
+        it.close()
+
+
+def refusal(answer):
+    got, fd = answer
+    assert got.kind == "ERROR" and fd is None, got
+    return got.bytes("TEXT").decode()
+
+
+@pytest.mark.parametrize("kind", ["CREATE", "CHECK"])
+@pytest.mark.parametrize("level", [CONTAINER, DOCKER])
+@pytest.mark.parametrize("flags", [[], [f"--high-isolation={CONTAINER}"], [f"--high-isolation={DOCKER}"]])
+def test_only_the_level_that_is_set_up(launch, kind, level, flags):
+    if flags == [f"--high-isolation={level}"]:
+        flags = [*flags, "--high-runtime=nosuch"]  # the control: this one gets as far as the runtime
+        assert "not set up" not in refusal(launch(*flags).ask(kind, isolation=level))
+    else:
+        assert "not set up" in refusal(launch(*flags).ask(kind, isolation=level))
+
+
+@pytest.mark.parametrize("level", [SUBPROCESS, 4, 99, -1])
+def test_levels_that_no_launcher_makes(launch, level):
+    assert "makes no sense" in refusal(launch(f"--high-isolation={level}").ask("CREATE", isolation=level))
+
+
+def test_a_front_cannot_name_a_runtime_or_an_image(launch):
+    """Whatever it adds to the plan."""
+    more = [(tag, "/bin/sh") for tag in ("L_RUNTIME", "L_DRIVER", "L_GUEST", "S_ROOTFS", "S_SOURCE")]
+    assert "runtime 'lxc'" in refusal(launch(f"--high-isolation={CONTAINER}", "--high-runtime=lxc").ask("CREATE", *more, isolation=CONTAINER))
+
+
+def test_the_ceiling_holds_at_every_level(launch):
+    it = launch(f"--high-isolation={CONTAINER}", "--high-runtime=nosuch", "--memory=1000000")
+    for level in (PROCESS, CONTAINER):
+        assert "ceiling" in refusal(it.ask("CREATE", isolation=level, memory_bytes=1000001))
+
+
+def test_no_interpreter_is_parked_in_a_native_sandbox(launch):
+    """It would be started without the walls that the launcher wants of every program there."""
+    got, fd = launch().ask("CREATE", isolation=PROCESS)
+    assert got.kind == "CREATED" and fd is not None, got
+    with socket.socket(fileno=fd) as stream:
+        stream.setblocking(True)
+        stream.settimeout(SECONDS)
+        stream.sendall(frame("PARK", 0, ("ARGV", "/bin/true"), ("CWD", "/")))
+        size, number, proc = struct.unpack("<IHH", stream.recv(8, socket.MSG_WAITALL))
+        answer = Frame(number, proc, stream.recv(size, socket.MSG_WAITALL))
+    assert answer.kind == "ERROR" and answer.number("KIND") == KIND["FORBIDDEN"], answer
