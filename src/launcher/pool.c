@@ -278,7 +278,7 @@ void launcher_tick(struct launcher *l)
 {
     int64_t now = coto_clock_us();
 
-    if (now < l->tick_us)
+    if (now < l->tick_us || l->ending) /* the boxes on shelves are ending too */
         return;
     l->tick_us = now + TICK_MS * 1000;
     if (!l->began_us)

@@ -93,7 +93,7 @@ def level(request):
         made = Level(it, driver, runtime)
         yield made
         made.boxes()
-        assert it.stop() == 0, it.messages
+        assert it.stop() == 0 and "AddressSanitizer" not in it.messages, it.messages
         made.nothing_is_left()
     patch.undo()
 
