@@ -1,26 +1,20 @@
 #!/usr/bin/python3
 """A Python interpreter that is forked into sandboxes (see template.c).
 
-python.py LIBRARY CONTROL_FD MODULE,MODULE,...: imports the modules, then waits. What
-returns from serve() is a copy of this process inside a sandbox, behind its walls, and it runs
-the program it was given as `python3 FILE` or `python3 -c CODE` would. Without a CONTROL_FD ("-") it
+python.py LIBRARY CONTROL_FD MODULE,MODULE,...: imports the modules, then waits in the library. What
+comes back from that is a copy of this process inside a sandbox, behind its walls, and the library
+runs the program it was given as `python3 FILE` or `python3 -c CODE` would (python.c). Here
+is what that leaves to Python: what comes before, and what is rare. Without a CONTROL_FD ("-") it
 is in a sandbox already, for one program and not to be forked.
-
-Every object a copy looks at has a reference count in it, and the page that is in is then
-copied: what runs in each copy is short for that reason.
 """
+import _imp
 import _thread
 import atexit
-import ctypes
+import builtins
 import gc
 import os
 import sys
 import threading
-
-
-NEW_ENVIRONMENT = 1  # what coto_template_serve and _go return
-IS_CONTEXT = 2
-AREA_IS_SMALL = 4
 
 
 class Care:
@@ -59,31 +53,6 @@ class Care:
         self.handlers = getattr(logging, '_handlerList', [])
         self.handler_count = len(self.handlers)
 
-    def has_exits(self):
-        """Whether a program, or what it used, is to be called at its end."""
-        return self.exits != atexit._ncallbacks() or len(self.handlers) != self.handler_count
-
-
-def warm_up():
-    """What the first program would otherwise pay for; often enough for the interpreter to be
-    done with adapting its code to it."""
-    for _ in range(40):
-        source, name = load(['python3', os.devnull])
-        run(source + b'x = [i for i in range(3)]\nprint(2 + 2, f"{x!r:>5}", end="")', name, new_main(name))
-        flush(0)
-        area_texts(bytearray(b'python3\0/dev/null\0'), 18)
-    take_environment([f'{name}={value}' for name, value in os.environ.items()])
-    sys.modules.get('random') and sys.modules['random'].random()
-
-
-def area_texts(area, used):
-    return os.fsdecode(bytes(area[:used])).split('\0')[:-1]
-
-
-def texts(library, what):
-    return [library.coto_template_text(what, i).decode(errors='surrogateescape')
-            for i in range(library.coto_template_count(what))]
-
 
 def take_environment(items):
     """Most of it is there already; each change costs."""
@@ -97,20 +66,26 @@ def take_environment(items):
         sys.modules['time'].tzset()
 
 
-def after_fork(is_simple):
-    """What the copy has of its own."""
-    if is_simple:
-        threading.main_thread()._set_native_id()
-        random = sys.modules.get('random')
-        if random:
-            random._random.Random.seed(random._inst)  # what its own hook comes to
-    numpy = sys.modules.get('numpy')
-    if numpy and 'numpy.random' in sys.modules:
-        numpy.random.seed()
+def after_fork():
+    """What the copy has of its own, where that is more than the library knows of."""
+    threading.main_thread()._set_native_id()
+    if 'random' in sys.modules:
+        sys.modules['random'].seed()
+    if 'numpy.random' in sys.modules:
+        sys.modules['numpy'].random.seed()
 
 
 def load(argv):
     """The program's source and name, as the interpreter itself would read them."""
+    try:
+        return read_program(argv)
+    except OSError as error:
+        print(f"{argv[0]}: can't open file {argv[1]!r}: [Errno {error.errno}] {error.strerror}",
+              file=sys.stderr)
+        os._exit(2)
+
+
+def read_program(argv):
     if argv[1] == '-c':
         sys.argv = ['-c'] + argv[3:]
         sys.path[0] = ''
@@ -127,16 +102,6 @@ def load(argv):
     return source, argv[1]
 
 
-def new_main(name):
-    main = type(sys)('__main__')
-    main.__builtins__ = sys.modules['builtins']
-    if name != '<string>':
-        main.__file__ = name
-        main.__cached__ = None
-    sys.modules['__main__'] = main
-    return main
-
-
 def exit_code(error):
     code = error.code
     if code is None:
@@ -147,32 +112,22 @@ def exit_code(error):
     return 1
 
 
-def run(source, name, main):
-    try:
-        exec(compile(source, name, 'exec', dont_inherit=True), main.__dict__)
-    except SystemExit as error:
+def failed(error):
+    if isinstance(error, SystemExit):
         return exit_code(error)
-    except BaseException as error:
-        trace = error.__traceback__.tb_next if error.__traceback__ else None
-        sys.excepthook(type(error), error.with_traceback(trace), trace)
-        if isinstance(error, KeyboardInterrupt):
-            return 130
-        return 1
-    return 0
+    sys.excepthook(type(error), error, error.__traceback__)
+    return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
-def finish(code, main, care):
-    """Everything an ordinary exit does, except taking the interpreter itself apart."""
+def wind_up(code):
+    """Of an ordinary exit what has to do with threads and exit handlers."""
     try:
-        if _thread._count() or getattr(threading, '_threading_atexits', True):
-            threading._shutdown()
-        if care.has_exits():
-            atexit._run_exitfuncs()
+        threading._shutdown()
+        atexit._run_exitfuncs()
     except BaseException as error:
         sys.excepthook(type(error), error, error.__traceback__)
         code = code or 1
-    main.__dict__.clear()
-    os._exit(flush(code))
+    return code
 
 
 def flush(code):
@@ -185,48 +140,40 @@ def flush(code):
     return code
 
 
-def run_programs(library, flags, area, care):
-    """One program; in a context one after the other, in the same __main__."""
-    inside = None
-    while flags >= 0:
-        if flags & NEW_ENVIRONMENT:
-            take_environment(texts(library, 1))
-        argv = texts(library, 0) if flags & AREA_IS_SMALL else area_texts(area, library.used.value)
-        try:
-            source, name = load(argv)
-        except OSError as error:
-            print(f"{argv[0]}: can't open file {argv[1]!r}: [Errno {error.errno}] {error.strerror}",
-                  file=sys.stderr)
-            os._exit(2)
-        inside = inside or new_main(name)
-        code = run(source, name, inside)
-        if not flags & IS_CONTEXT or library.coto_template_done(flush(code)):
-            finish(code, inside, care)
-        flags = library.coto_template_go()
+def tools(care):
+    """In the order of python.c."""
+    random = sys.modules.get('random')
+    is_known = care.is_simple and 'numpy.random' not in sys.modules
+    return (compile, take_environment, None if is_known else after_fork,
+            threading.main_thread(), random and random._random.Random.seed, random and random._inst,
+            load, failed, flush, wind_up, builtins,
+            _thread._count, getattr(threading, '_threading_atexits', None), atexit._ncallbacks, care.exits, care.handlers, care.handler_count)
+
+
+class Spec:
+    """As much of a module's specification as loading it takes."""
+    name = 'coto_template'
+
+    def __init__(self, path):
+        self.origin = path
 
 
 def main():
     path, control, names = sys.argv[1:]
-    library = ctypes.PyDLL(path)
-    library.coto_template_text.restype = ctypes.c_char_p
-    library.used = ctypes.c_size_t()
-    area = bytearray(4096)
-    room = (ctypes.c_char * len(area)).from_buffer(area)
+    library = _imp.create_dynamic(Spec(path))
+    is_inside = control == '-'
+    if not is_inside:
+        library.begin()
     care = Care()
     care.imports(names.split(','))
-    warm_up()
+    library.hand_over(*tools(care))
+    for _ in range(40):  # until the interpreter is done with adapting its code
+        library.rehearse()
+    take_environment([f'{name}={value}' for name, value in os.environ.items()])
+    sys.modules.get('random') and sys.modules['random'].random()
     gc.collect()
     gc.freeze()
-    rest = room, ctypes.c_size_t(len(area)), ctypes.byref(library.used)
-    is_inside = control == '-'
-    flags = library.coto_template_park(*rest) if is_inside else \
-        library.coto_template_serve(int(control), care.is_simple, *rest)
-    if flags < 0:
-        os._exit(0)
-    if not is_inside:
-        after_fork(care.is_simple)
-    run_programs(library, flags, area, care)
-    os._exit(70)
+    library.serve(-1 if is_inside else int(control), care.is_simple)
 
 
 main()

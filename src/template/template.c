@@ -21,6 +21,7 @@
  * template away after some forks (docs/decisions/0009).
  */
 #include "template/talk.h"
+#include "template/template.h"
 
 #include "base/fd.h"
 #include "init/walls.h"
@@ -48,14 +49,6 @@
     (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |      \
      CLONE_NEWCGROUP)
 
-/* Called from the interpreter. */
-int coto_template_serve(int control_fd, int is_simple, char *area, size_t room, size_t *ret_used);
-int coto_template_park(char *area, size_t room, size_t *ret_used);
-int coto_template_go(void);
-int coto_template_done(int status);
-int coto_template_count(int what);
-const char *coto_template_text(int what, int index);
-
 static struct {
     int fds[COTO_TEMPLATE_FDS]; /* as they came: pidfd, channel, cgroup */
     int fd_count;
@@ -67,15 +60,6 @@ static struct {
     _Alignas(16) char stack_a[32 * 1024];
     _Alignas(16) char stack_b[32 * 1024];
 } t;
-
-/* What a program is handed to the interpreter with. */
-enum { NEW_ENVIRONMENT = 1, IS_CONTEXT = 2, AREA_IS_SMALL = 4 };
-
-static struct {
-    char *data; /* its arguments, each with its NUL */
-    size_t room;
-    size_t *ret_used;
-} area;
 
 static struct init_spec spec;
 static int channel = -1; /* to init, while there may be another program */
@@ -204,17 +188,11 @@ static void answer(int fd)
         _exit(0);
 }
 
-/* Returns in each copy, as coto_template_go does; in the template only when the launcher is
- * gone, with -1. is_simple: one thread and nothing that has to be told of a
- * fork. Then neither side runs a line of the interpreter's, which would only make both write
- * to, and so copy, pages they have in common. */
-int coto_template_serve(int control_fd, int is_simple, char *data, size_t room, size_t *ret_used)
+/* Where it is simple neither side runs a line of the interpreter's about the fork, which would
+ * only make both write to, and so copy, pages they have in common. */
+int template_serve(int control_fd, bool is_simple)
 {
     char what = COTO_TEMPLATE_READY;
-
-    area.data = data;
-    area.room = room;
-    area.ret_used = ret_used;
 
     prctl(PR_SET_DUMPABLE, 0);
     if (prctl(PR_GET_TID_ADDRESS, &t.tid, 0, 0, 0))
@@ -230,7 +208,7 @@ int coto_template_serve(int control_fd, int is_simple, char *data, size_t room, 
             if (fork_inside()) {
                 if (!is_simple)
                     call("PyOS_AfterFork_Child");
-                return become_parked() ? -1 : coto_template_go();
+                return become_parked() ? -1 : template_go();
             }
             if (!is_simple)
                 call("PyOS_AfterFork_Parent");
@@ -313,16 +291,11 @@ static int become_parked(void)
     return drop_privilege() || say_hello();
 }
 
-/* As serve, for an interpreter that is in the sandbox already, with the channel to init as its stdin:
- * nothing is forked. */
-int coto_template_park(char *data, size_t room, size_t *ret_used)
+int template_park(void)
 {
-    area.data = data;
-    area.room = room;
-    area.ret_used = ret_used;
     is_inside = true;
     channel = fcntl(0, F_DUPFD_CLOEXEC, 10);
-    return channel < 0 || say_hello() ? -1 : coto_template_go();
+    return channel < 0 || say_hello() ? -1 : template_go();
 }
 
 /* Walls are raised once; what they are is told with every program. */
@@ -374,21 +347,6 @@ static bool is_new_environment(void)
     return count != spec.env.count;
 }
 
-static int hand_over(void)
-{
-    int flags = (spec.context ? IS_CONTEXT : 0) | (is_new_environment() ? NEW_ENVIRONMENT : 0);
-
-    *area.ret_used = 0;
-    for (size_t i = 0; i < spec.argv.count; i++) {
-        size_t len = strlen(spec.argv.items[i]) + 1;
-        if (len > area.room - *area.ret_used)
-            return flags | AREA_IS_SMALL;
-        memcpy(area.data + *area.ret_used, spec.argv.items[i], len);
-        *area.ret_used += len;
-    }
-    return flags;
-}
-
 static int send_answer(const struct coto_buf *out)
 {
     union {
@@ -411,9 +369,7 @@ static int send_answer(const struct coto_buf *out)
     return n < 0 ? -1 : 0;
 }
 
-/* Comes back in the copy, behind all walls, when there is code to run, with what it is handed
- * over with; -1: never. */
-int coto_template_go(void)
+int template_go(void)
 {
     static char space[COTO_FRAME_MAX + COTO_FRAME_HEADER + 1];
     struct coto_buf buf = {.data = space, .cap = sizeof space};
@@ -435,11 +391,11 @@ int coto_template_go(void)
     if (send_answer(&out) || failed)
         return -1;
     close_others();
-    return hand_over();
+    return (spec.context ? TEMPLATE_IS_CONTEXT : 0) |
+           (is_new_environment() ? TEMPLATE_NEW_ENVIRONMENT : 0);
 }
 
-/* A context's program has ended with this status. 0: there may be another; -1: there is none. */
-int coto_template_done(int status)
+int template_done(int status)
 {
     struct coto_parked_done done = {COTO_PARKED_MAGIC, status};
     int null = channel < 0 ? -1 : open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -453,13 +409,7 @@ int coto_template_done(int status)
     return send(channel, &done, sizeof done, MSG_NOSIGNAL) == (ssize_t)sizeof done ? 0 : -1;
 }
 
-/* 0: arguments, 1: environment. */
-int coto_template_count(int what)
+const struct init_spec *template_program(void)
 {
-    return (int)(what == 0 ? spec.argv.count : spec.env.count);
-}
-
-const char *coto_template_text(int what, int index)
-{
-    return what == 0 ? spec.argv.items[index] : spec.env.items[index];
+    return &spec;
 }

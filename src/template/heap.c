@@ -1,0 +1,127 @@
+/* The template's memory, so that copies are cheap.
+ *
+ * To fork is to copy an entry for every page, and to end a process is to drop each of them: the
+ * interpreter's own heap is put into huge pages, of which there are two where there were a thousand.
+ * The first write of a copy takes one apart, for itself, which still costs less.
+ *
+ * Then every page that a copy writes to is copied. What it allocates would fill the holes all
+ * over the heap, a page each; so the holes are filled before, once, and a copy's new objects lie
+ * together on pages that nothing else is on.
+ */
+#include "template/python.h"
+#include "template/template.h"
+
+#include <malloc.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+#define HUGE ((size_t)2 << 20)
+#define ARENAS (16 * HUGE)
+#define TOP (256 * 1024) /* free memory at the end of the heap */
+#define SMALL_MAX 512 /* larger objects are the C library's */
+#define POOL 16384
+#define FIRST_IN_POOL 48
+
+static struct python_arenas usual;
+static char *arenas, *arenas_next, *arenas_end;
+
+static void *new_arena(void *ctx, size_t size)
+{
+    (void)ctx;
+    if ((size_t)(arenas_end - arenas_next) < size)
+        return usual.alloc(usual.ctx, size);
+    void *data = arenas_next;
+    arenas_next += size;
+    return data;
+}
+
+static void drop_arena(void *ctx, void *data, size_t size)
+{
+    (void)ctx;
+    if ((char *)data < arenas || (char *)data >= arenas_end)
+        usual.free(usual.ctx, data, size);
+    else
+        madvise(data, size, MADV_DONTNEED);
+}
+
+/* The C library's heap goes on at the next huge page. */
+static void align_heap(void)
+{
+    sbrk((intptr_t)((HUGE - (uintptr_t)sbrk(0) % HUGE) % HUGE));
+}
+
+void template_heap_begin(void)
+{
+    struct python_arenas own = {NULL, new_arena, drop_arena};
+    char *data = mmap(NULL, ARENAS + HUGE, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    align_heap();
+    if (data == MAP_FAILED)
+        return;
+    arenas = arenas_next = data + (HUGE - (uintptr_t)data % HUGE) % HUGE;
+    arenas_end = arenas + ARENAS;
+    if (arenas > data)
+        munmap(data, (size_t)(arenas - data));
+    munmap(arenas_end, HUGE - (size_t)(arenas - data));
+    PyObject_GetArenaAllocator(&usual);
+    PyObject_SetArenaAllocator(&own);
+}
+
+/* ---- when everything is imported ---- */
+
+/* Until one comes from where nothing was before. */
+static void fill_pools(void)
+{
+    for (size_t size = 16; size <= SMALL_MAX; size += 16)
+        for (size_t i = 0; i < 16 * POOL / size; i++) {
+            void *data = PyObject_Malloc(size);
+            if (!data || (uintptr_t)data % POOL == FIRST_IN_POOL)
+                break;
+        }
+}
+
+static void fill_bins(void)
+{
+    const char *top = (const char *)sbrk(0) - mallinfo2().keepcost;
+
+    /* The small ones are all the sizes there are: 8 of a chunk's 16 bytes are not the caller's. */
+    for (size_t size = 65536; size >= 24; size = size > 1160 ? size * 7 / 8 : (size - 24) / 16 * 16 + 8)
+        for (int i = 0; i < 10000; i++) {
+            /* That it stays is what it is for; volatile, or the compiler leaves it out. */
+            char *volatile data = malloc(size);
+            if (!data || data >= top)
+                break;
+        }
+}
+
+/* What children will not use ends here, and is never asked of the kernel. */
+static void use_huge_pages(char *from, char *to)
+{
+    char *first = (char *)(((uintptr_t)from + HUGE - 1) / HUGE * HUGE);
+    char *last = (char *)((uintptr_t)to / HUGE * HUGE);
+
+    if (last <= first)
+        return;
+    madvise(first, (size_t)(last - first), MADV_HUGEPAGE);
+    madvise(first, (size_t)(last - first), MADV_COLLAPSE);
+}
+
+void template_heap_settle(void)
+{
+    malloc_trim(TOP);
+    fill_bins();
+    fill_pools();
+    char *heap_end = sbrk(0);
+    align_heap();
+    use_huge_pages(heap_end - mallinfo2().arena, sbrk(0));
+    if (!arenas)
+        return;
+    char *used = arenas + ((size_t)(arenas_next - arenas) + HUGE - 1) / HUGE * HUGE;
+    use_huge_pages(arenas, used);
+}

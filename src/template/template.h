@@ -1,0 +1,26 @@
+/* The library's own parts. */
+#pragma once
+
+#include "init/spec.h"
+
+#include <stdbool.h>
+
+/* What template_go returns beside -1. */
+enum { TEMPLATE_NEW_ENVIRONMENT = 1, TEMPLATE_IS_CONTEXT = 2 };
+
+/* template.c. Returns in each copy, as template_go does; in the template only when the launcher
+ * is gone, with -1. is_simple: one thread and nothing that has to be told of a fork. */
+int template_serve(int control_fd, bool is_simple);
+/* As serve, for an interpreter that is in the sandbox already, with the channel to init as its stdin:
+ * nothing is forked. */
+int template_park(void);
+/* Comes back in the copy, behind all walls, when there is code to run; -1: never. */
+int template_go(void);
+/* A context's program has ended with this status. 0: there may be another; -1: there is none. */
+int template_done(int status);
+/* What is to be run. */
+const struct init_spec *template_program(void);
+
+/* heap.c. As few of the template's pages as can be are written to, and so copied, by a copy. */
+void template_heap_begin(void);  /* before anything is imported */
+void template_heap_settle(void); /* when everything is */
