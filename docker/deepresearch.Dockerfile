@@ -18,7 +18,7 @@ ARG MERMAID=10.9.1
 # hadolint ignore=DL3008,DL3016
 RUN if [ -n "${MERMAID}" ]; then \
         apt-get update \
-        && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium nodejs npm \
+        && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends ca-certificates chromium nodejs npm \
         && PUPPETEER_SKIP_DOWNLOAD=1 PUPPETEER_SKIP_CHROMIUM_DOWNLOAD=1 npm install --global "@mermaid-js/mermaid-cli@${MERMAID}" \
         && apt-get purge -y npm && apt-get autoremove -y \
         && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives /var/log/* /root/.npm; \
@@ -40,7 +40,7 @@ RUN find / -xdev -type f -perm /6000 -exec chmod a-s {} + \
     && printf '{"executablePath": "/usr/bin/chromium", "args": ["--no-sandbox", "--disable-gpu"]}\n' > /etc/mermaid/puppeteer.json \
     && groupadd --gid 9999 deepresearch \
     && useradd --uid 9999 --gid 9999 --no-create-home --home-dir /workspace --shell /usr/sbin/nologin deepresearch \
-    && install -d -o 9999 -g 9999 -m 0755 /workspace /workspace/output
+    && install -d -o 9999 -g 9999 -m 0755 /workspace /workspace/output /var/log/deepresearch
 
 LABEL org.opencontainers.image.title="ia-libre/deepresearch" \
       org.opencontainers.image.description="Root file system of coto's profile deepresearch" \

@@ -229,14 +229,14 @@ class Running:
     def program(self):
         """Pid on the host of the program (the oldest child of coto-init)."""
         for pid, (_, name, _) in self.family().items():
-            if name.startswith("coto-init"):
+            if name.lstrip(".").startswith("coto-init"):
                 children = sorted(descendants(pid))
                 if children:
                     return children[0]
         raise AssertionError("no program found: %s" % self.family())
 
     def init(self):
-        return next(pid for pid, row in self.family().items() if row[1].startswith("coto-init"))
+        return next(pid for pid, row in self.family().items() if row[1].lstrip(".").startswith("coto-init"))
 
     def line(self, seconds=20):
         """Next line the program prints."""

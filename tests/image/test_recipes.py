@@ -98,8 +98,9 @@ G_PROFILE = {"user": "1001:1001", "network_mode": "none", "read_only": True, "ca
                                               (["sandbox", "staging"], {"RUNNER_IMAGE": DIGEST})])
 def test_the_course_runner(files, variables):
     runner = config(*files, **variables)["code-runner"]
-    # gVisor's kernel has tasks of its own, which the engine counts.
-    wanted = {**G_PROFILE, "pids_limit": 256 + 24 * 51} if "staging" in files else G_PROFILE
+    # gVisor's kernel has tasks and memory of its own, which the engine counts.
+    more = {"pids_limit": 256 + 24 * 51, "mem_limit": "256m", "memswap_limit": "256m"} if "staging" in files else {}
+    wanted = {**G_PROFILE, **more}
     assert {key: runner[key] for key in wanted} == wanted
     assert "privileged" not in runner and "cap_add" not in runner and "ports" not in runner and "devices" not in runner
     assert [(mount["target"], mount["read_only"]) for mount in runner["volumes"]] == [("/submissions", True), ("/tests", True)]
