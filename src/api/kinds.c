@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define READY_MIN 1 /* of a kind that was asked for once; more when it is asked for often */
+#define READY_MIN 1 /* of a kind that was asked for once; more when it is asked for often. Of
+                       containers the launcher keeps one for a while */
 
 static bool is_of_a_kind(const struct api_job *job)
 {
@@ -51,6 +52,6 @@ void api_kind_asked(struct api_job *job, const struct coto_plan *plan)
         return;
     pthread_mutex_lock(&api->control_lock);
     if (is_new(api, plan)) /* without it they are made when they are asked for */
-        coto_launch_warm(api->control_fd, plan, READY_MIN, most, &err);
+        coto_launch_warm(api->control_fd, plan, is_high ? 0 : READY_MIN, most, &err);
     pthread_mutex_unlock(&api->control_lock);
 }

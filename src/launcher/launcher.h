@@ -88,6 +88,7 @@ struct shelf {
     unsigned taken; /* since the last tick */
     unsigned rate;  /* taken per second, smoothed */
     bool is_apart;
+    int64_t used_us;  /* when one was last asked for */
     int64_t retry_us; /* after a failure that nobody waited for */
 };
 

@@ -11,6 +11,8 @@
 #define RETRY_US 5000000          /* a shelf whose boxes fail */
 #define LIFETIME_US 3600000000LL  /* of a box that nobody asked for */
 #define TICK_MS 250
+#define APART_KEEP_US 300000000LL /* a container is kept ready this long after the last was asked for */
+#define APART_HOLD_US 30000000LL  /* and no fewer than now: making one costs more than keeping it */
 #define SWEEP_US 15000000
 #define SWEEP_EARLY_US 2000000 /* while what an earlier launcher has left may still be dying */
 #define EARLY_US 20000000
@@ -169,6 +171,7 @@ void launcher_create(struct launcher *l, struct channel *channel, const struct c
         for (; box && is_dead(box); box = take_ready(l, shelf))
             launcher_end_box(l, box, NULL); /* somebody has killed it */
         shelf->taken++;
+        shelf->used_us = coto_clock_us();
         raise_target(shelf, (unsigned)coto_field_num(frame, COTO_TAG_L_WAITING));
         if (box) {
             l->status.from_pool++;
@@ -256,13 +259,23 @@ void launcher_refill(struct launcher *l)
     }
 }
 
+static unsigned wanted(const struct shelf *shelf, int64_t now)
+{
+    unsigned want = shelf->min + shelf->rate / 16;
+
+    if (shelf->is_apart && want == 0 && now - shelf->used_us < APART_KEEP_US)
+        want = 1;
+    if (shelf->is_apart && want < shelf->target && now - shelf->used_us < APART_HOLD_US)
+        want = shelf->target;
+    return want > shelf->max ? shelf->max : want;
+}
+
 /* A quarter of a second has passed: targets follow what is asked for. */
 static void tick_shelf(struct launcher *l, struct shelf *shelf, int64_t now)
 {
     shelf->rate = (shelf->rate * 3 + shelf->taken * (1000 / TICK_MS)) / 4;
     shelf->taken = 0;
-    unsigned want = shelf->min + shelf->rate / 16;
-    want = want > shelf->max ? shelf->max : want;
+    unsigned want = wanted(shelf, now);
     if (shelf->target > want)
         shelf->target -= (shelf->target - want + 7) / 8;
     else

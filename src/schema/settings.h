@@ -63,7 +63,7 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
     X(HIGH_ALLOW_RUNTIME, "high-allow-runtime", LIST, "", 0, 0, "NAME[@VERSION]", START, \
       "runtime that may lack the fix of a known escape (repeatable)") \
     X(HIGH_POOL_MIN, "high-pool-min", INT, "0", 0, 50, "N", LIVE, \
-      "containers of level high kept ready, at least; one, once asked for") \
+      "containers of level high kept ready, at least; one from a request on until five minutes after the last") \
     X(HIGH_POOL_MAX, "high-pool-max", INT, "2", 0, 50, "N", LIVE, \
       "and at most; 0: none, each is made when it is asked for") \
     X(MAX_MEMORY, "max-memory", TEXT, "8g", 0, 0, "SIZE", START, \

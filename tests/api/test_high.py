@@ -169,6 +169,16 @@ def test_sandboxes_with_limits_of_their_own_are_made_for_them(level):
     assert not ROOT or result["walls"]["memory"]["value"] == str(200 << 20)
 
 
+@pytest.mark.skipif(not has("runsc"), reason="no runsc here")
+def test_one_is_kept_from_the_first_request_on(make_service):
+    level = Level(make_service("--pool-min=0", "--pool-max=0"), "oci", "runsc")
+    assert (level.metric("pool_target"), level.metric("pool_ready")) == (0, 0)
+    level.run("1")
+    wait_until(lambda: (level.metric("pool_target"), level.metric("pool_ready")) == (1, 1), "one that waits")
+    level.run("1")
+    assert level.metric("pool_hits_total") == 1
+
+
 # ---- ends nobody asked for ----
 
 def test_a_killed_box_is_cleaned_up_after(level):
