@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 import engine
+from cli.helpers import only
 
 from .daemon import Daemon
 from .helpers import ROOT, wait_until
@@ -169,7 +170,7 @@ def test_sandboxes_with_limits_of_their_own_are_made_for_them(level):
     assert not ROOT or result["walls"]["memory"]["value"] == str(200 << 20)
 
 
-@pytest.mark.skipif(not has("runsc"), reason="no runsc here")
+@only(has("runsc"))
 def test_one_is_kept_from_the_first_request_on(make_service):
     level = Level(make_service("--pool-min=0", "--pool-max=0"), "oci", "runsc")
     assert (level.metric("pool_target"), level.metric("pool_ready")) == (0, 0)
@@ -239,10 +240,10 @@ def test_what_is_missing_is_named(make_service, flags, words):
     refused(make_service(*flags), *words)
 
 
+@only(engine.is_here())
 @pytest.mark.parametrize("flags, words", [
     (("--high-runtime=runc",), ("CVE-", "runc")), (("--high-runtime=nosuch",), ("nosuch", "daemon.json")),
-    (("--high-allow-runtime=runc", "--high-runtime=runc", "--high-image=nosuch:latest"), ("nosuch:latest", "pull"))]
-    if engine.is_here() else [])
+    (("--high-allow-runtime=runc", "--high-runtime=runc", "--high-image=nosuch:latest"), ("nosuch:latest", "pull"))])
 def test_what_an_engine_lacks_is_named(make_service, monkeypatch, flags, words):
     monkeypatch.setenv("DOCKER_HOST", engine.engine().env["DOCKER_HOST"])
     service = make_service("--high-isolation=docker", *flags)
