@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -138,9 +139,13 @@ void coto_ns_read(struct coto_ns_set *ret_set)
 {
     int dir = openat(AT_FDCWD, "/proc/self/ns", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
+    /* As text, "net:[4026531840]": to stat it the kernel would make a file of it first. */
     for (int i = 0; i < COTO_NS_COUNT; i++) {
-        struct stat st;
-        ret_set->inode[i] = fstatat(dir, coto_ns_name[i], &st, 0) ? 0 : st.st_ino;
+        char text[48];
+        ssize_t n = readlinkat(dir, coto_ns_name[i], text, sizeof text - 1);
+        text[n > 0 ? n : 0] = '\0';
+        const char *number = strchr(text, '[');
+        ret_set->inode[i] = number ? strtoull(number + 1, NULL, 10) : 0;
     }
     if (dir >= 0)
         close(dir);

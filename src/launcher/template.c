@@ -35,10 +35,11 @@ const char launcher_modules[] =
 static void run_python(const char *script, const char *library, int fd)
 {
     /* What a sandbox of the default policy has, so that a copy has little to change. */
-    static char *const envp[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                                 "HOME=/workspace", "USER=sandbox", "LOGNAME=sandbox",
-                                 "SHELL=/bin/sh",   "LANG=C.UTF-8", "TMPDIR=/tmp",
-                                 "COTO_OUTPUT=/workspace/output", NULL};
+    char preload[4128]; /* template/heap.c takes it out of sight again */
+    char *const envp[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                          "HOME=/workspace", "USER=sandbox", "LOGNAME=sandbox",
+                          "SHELL=/bin/sh",   "LANG=C.UTF-8", "TMPDIR=/tmp",
+                          "COTO_OUTPUT=/workspace/output", preload, NULL};
     char number[16];
     char *argv[] = {PYTHON, (char *)script, (char *)library, number, (char *)launcher_modules, NULL};
     int in[2];
@@ -56,6 +57,7 @@ static void run_python(const char *script, const char *library, int fd)
         dup2(out[1], 2) < 0 || chdir("/"))
         _exit(70);
     snprintf(number, sizeof number, "%d", control);
+    snprintf(preload, sizeof preload, "LD_PRELOAD=%s", library);
     for (int i = 3; i < 64; i++)
         if (i != control && i != out[0] && i != in[1])
             close(i);

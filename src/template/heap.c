@@ -14,6 +14,7 @@
 #include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -55,7 +56,7 @@ static void align_heap(void)
     sbrk((intptr_t)((HUGE - (uintptr_t)sbrk(0) % HUGE) % HUGE));
 }
 
-void template_heap_begin(void)
+static void begin(void)
 {
     struct python_arenas own = {NULL, new_arena, drop_arena};
     char *data = mmap(NULL, ARENAS + HUGE, PROT_READ | PROT_WRITE,
@@ -71,6 +72,19 @@ void template_heap_begin(void)
     munmap(arenas_end, HUGE - (size_t)(arenas - data));
     PyObject_GetArenaAllocator(&usual);
     PyObject_SetArenaAllocator(&own);
+}
+
+/* Loaded ahead of the interpreter it comes before the interpreter's first object. What that was asked
+ * with is nobody's business afterwards. */
+static __attribute__((constructor)) void begin_early(void)
+{
+    char *path = getenv("LD_PRELOAD");
+
+    if (!path || !strstr(path, "coto-template"))
+        return;
+    memset(path, 0, strlen(path));
+    unsetenv("LD_PRELOAD");
+    begin();
 }
 
 /* ---- when everything is imported ---- */

@@ -286,14 +286,6 @@ static PyObject *none(void)
     return &_Py_NoneStruct;
 }
 
-static PyObject *py_begin(PyObject *self, PyObject *args)
-{
-    (void)self;
-    (void)args;
-    template_heap_begin();
-    return none();
-}
-
 static PyObject *py_hand_over(PyObject *self, PyObject *args)
 {
     (void)self;
@@ -357,8 +349,7 @@ PyObject *PyInit_coto_template(void);
 
 PyObject *PyInit_coto_template(void)
 {
-    static struct python_method methods[] = {{"begin", py_begin, 1, NULL},
-                                             {"hand_over", py_hand_over, 1, NULL},
+    static struct python_method methods[] = {{"hand_over", py_hand_over, 1, NULL},
                                              {"rehearse", py_rehearse, 1, NULL},
                                              {"serve", py_serve, 1, NULL},
                                              {NULL, NULL, 0, NULL}};

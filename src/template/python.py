@@ -162,8 +162,6 @@ def main():
     path, control, names = sys.argv[1:]
     library = _imp.create_dynamic(Spec(path))
     is_inside = control == '-'
-    if not is_inside:
-        library.begin()
     care = Care()
     care.imports(names.split(','))
     library.hand_over(*tools(care))

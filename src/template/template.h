@@ -21,6 +21,6 @@ int template_done(int status);
 /* What is to be run. */
 const struct init_spec *template_program(void);
 
-/* heap.c. As few of the template's pages as can be are written to, and so copied, by a copy. */
-void template_heap_begin(void);  /* before anything is imported */
-void template_heap_settle(void); /* when everything is */
+/* heap.c. As few of the template's pages as can be are written to, and so copied, by a copy. Called
+ * when everything is imported. */
+void template_heap_settle(void);

@@ -158,6 +158,11 @@ static int tell_failure(int stream_fd, int error)
     return write(stream_fd, frame, len) < 0 ? 71 : 70;
 }
 
+static int lift(int fd, int above)
+{
+    return fd >= above ? fd : fcntl(fd, F_DUPFD_CLOEXEC, 32);
+}
+
 static int exec_init(void *arg)
 {
     char *const envp[] = {coto_weak_env(), NULL}; /* empty in the product */
@@ -172,10 +177,10 @@ static int exec_init(void *arg)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     int failure = launch->is_root ? 0 : keep_capabilities(); /* root keeps its own */
-    /* Lifted out of the way first, so that none is overwritten. */
-    int init_fd = fcntl(launch->init_fd, F_DUPFD_CLOEXEC, 32);
+    /* Lifted out of the way where one could be overwritten. */
+    int init_fd = lift(launch->init_fd, count);
     for (int i = 0; i < count; i++)
-        from[i] = fcntl(launch->fds[i], F_DUPFD_CLOEXEC, 32);
+        from[i] = lift(launch->fds[i], count);
     for (int i = 0; i < count && !failure; i++)
         failure = from[i] < 0 || dup2(from[i], i) < 0 ? EMFILE : 0;
     if (!failure && coto_up("fds") && syscall(SYS_close_range, count, ~0u, 4u /* CLOEXEC */))
