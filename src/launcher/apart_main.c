@@ -65,7 +65,8 @@ static int await_ready(struct coto_box *box, struct coto_err *err)
     }
     if (frame.type != COTO_FRAME_READY ||
         coto_field_num(&frame, COTO_TAG_VERSION) != COTO_WIRE_VERSION)
-        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "init said %d before READY", (int)frame.type);
+        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "init said %d before READY",
+                            (int)frame.type);
     return box->sandbox->driver->inspect(box->sandbox, &frame, err);
 }
 

@@ -1,8 +1,8 @@
 /* coto-launch --keeper=FD [--max-sandboxes=N] [--generation=N] [--life=FD] [--memory=N]
  * [--cpus=N] [--pids=N] [--disk=N] [--high-isolation=N] [--high-runtime=NAME] [--high-image=NAME]
- * [--high-allow-runtime=NAME[@VERSION]]...: started by coto-serve,
- * never by hand; with --box=FD by itself (apart.c). Boxes of different generations have different numbers, so that the front cannot
- * take one for another. The descriptor of life is a lock that tells the next service
+ * [--high-allow-runtime=NAME[@VERSION]]...: started by coto-serve, never by hand; with --box=FD
+ * by itself (apart.c). Boxes of different generations have different numbers, so that the front
+ * cannot take one for another. The descriptor of life is a lock that tells the next service
  * that we are still here; nobody else gets it. */
 #include "launcher/launcher.h"
 

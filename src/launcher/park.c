@@ -48,8 +48,9 @@ static int add_file(struct coto_buf *out, const char *helper, const char *target
 static void add_start(struct coto_buf *out, const struct coto_plan *plan)
 {
     const char *const argv[] = {"python3", SCRIPT, LIBRARY, "-", launcher_modules};
-    const char *const fixed[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                                 "SHELL=/bin/sh", "LANG=C.UTF-8", "TMPDIR=/tmp"};
+    const char *const fixed[] = {
+        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "SHELL=/bin/sh",
+        "LANG=C.UTF-8", "TMPDIR=/tmp"};
     size_t at = coto_frame_begin(out, COTO_FRAME_PARK, 0);
     coto_auto_buf text = {0};
 

@@ -11,7 +11,7 @@
 #define RETRY_US 5000000          /* a shelf whose boxes fail */
 #define LIFETIME_US 3600000000LL  /* of a box that nobody asked for */
 #define TICK_MS 250
-#define APART_KEEP_US 300000000LL /* a container is kept ready this long after the last was asked for */
+#define APART_KEEP_US 300000000LL /* a container is kept ready this long after the last request */
 #define APART_HOLD_US 30000000LL  /* and no fewer than now: making one costs more than keeping it */
 #define SWEEP_US 15000000
 #define SWEEP_EARLY_US 2000000 /* while what an earlier launcher has left may still be dying */
