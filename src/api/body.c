@@ -152,7 +152,8 @@ void api_note_level(struct api_job *job, const struct coto_plan *plan)
 
     if (plan->isolation == COTO_ISOLATION_PROCESS)
         return;
-    if (kind != COTO_ERR_UNAVAILABLE && kind != COTO_ERR_WALL && kind != COTO_ERR_INPUT)
+    if (kind != COTO_ERR_UNAVAILABLE && kind != COTO_ERR_WALL && kind != COTO_ERR_INPUT &&
+        kind != COTO_ERR_FORBIDDEN) /* an image that is not signed, or not the pinned one */
         return;
     coto_err_wrap(&job->err, "isolation_level");
     snprintf(job->field, sizeof job->field, "isolation_level");

@@ -55,6 +55,29 @@ int coto_high_isolation(const struct coto_settings *settings)
     return levels[settings->num[COTO_SET_HIGH_ISOLATION]];
 }
 
+/* Both are of `coto image`, and looked for from another directory than this one. */
+static int check_high_store(const struct coto_settings *settings, struct coto_err *err)
+{
+    static const enum coto_setting both[] = {COTO_SET_HIGH_IMAGES_DIR, COTO_SET_HIGH_IMAGE_KEY};
+    bool has_store = coto_high_isolation(settings) == COTO_ISOLATION_CONTAINER &&
+                     *coto_settings_text(settings, COTO_SET_HIGH_IMAGE);
+
+    for (int i = 0; i < 2; i++) {
+        const char *text = coto_settings_text(settings, both[i]);
+        const char *name = coto_setting_infos[both[i]].name;
+        if (*text && !has_store) {
+            coto_err_set(err, COTO_ERR_USAGE, 0, "%s: there is no image of `coto image`", name);
+            return coto_err_remedy(err, "set high-image, with high-isolation container; an engine "
+                                        "keeps its images itself");
+        }
+        if (*text && *text != '/') {
+            coto_err_set(err, COTO_ERR_USAGE, 0, "%s: '%.200s' is no absolute path", name, text);
+            return coto_err_remedy(err, "name it from / on");
+        }
+    }
+    return 0;
+}
+
 /* The rules of the policy's own options hold. */
 static int check_high(const struct coto_settings *settings, struct coto_err *err)
 {
@@ -74,6 +97,8 @@ static int check_high(const struct coto_settings *settings, struct coto_err *err
                      coto_policy_set(&policy, names[i].opt, list->items[k], COTO_SOURCE_FLAG,
                                      coto_setting_infos[names[i].setting].name, err);
     }
+    if (!failed)
+        failed = check_high_store(settings, err);
     if (!failed && settings->text[COTO_SET_HIGH_ALLOW_RUNTIME].count > 8)
         failed = coto_err_set(err, COTO_ERR_USAGE, 0, "high-allow-runtime: 8 at most");
     coto_policy_fini(&policy);

@@ -91,7 +91,7 @@ static void say(const char *what, const char *rest)
 /* ---- starting ---- */
 
 #define HIGH_ALLOWED 8
-#define HIGH_ARGS (3 + HIGH_ALLOWED)
+#define HIGH_ARGS (5 + HIGH_ALLOWED)
 
 static char *join(const char *a, const char *b)
 {
@@ -111,17 +111,21 @@ static void add_high(const struct coto_settings *settings, char **argv)
     argv[count++] = join("--high-isolation=", level);
     argv[count++] = join("--high-runtime=", coto_settings_text(settings, COTO_SET_HIGH_RUNTIME));
     argv[count++] = join("--high-image=", coto_settings_text(settings, COTO_SET_HIGH_IMAGE));
+    argv[count++] = join("--high-images-dir=", coto_settings_text(settings, COTO_SET_HIGH_IMAGES_DIR));
+    argv[count++] = join("--high-image-key=", coto_settings_text(settings, COTO_SET_HIGH_IMAGE_KEY));
     for (size_t i = 0; i < allowed->count && i < HIGH_ALLOWED; i++)
         argv[count++] = join("--high-allow-runtime=", allowed->items[i]);
     argv[count] = NULL;
 }
 
-/* Where the engine is, for coto-docker; nothing else of the environment is anybody's business. */
-#define ENGINE_VARIABLES 3
+/* Where the engine is, for coto-docker, and where a user's images are; nothing else of the
+ * environment is anybody's business. */
+#define ENGINE_VARIABLES 6
 static void add_engine(char **envp)
 {
     static const char *const names[ENGINE_VARIABLES] = {"DOCKER_HOST=", "DOCKER_TLS_VERIFY=",
-                                                        "DOCKER_CERT_PATH="};
+                                                        "DOCKER_CERT_PATH=", "HOME=",
+                                                        "XDG_DATA_HOME=", "XDG_RUNTIME_DIR="};
     int count = 0;
 
     for (int i = 0; i < ENGINE_VARIABLES; i++) {

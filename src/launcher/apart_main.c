@@ -81,10 +81,10 @@ static int take_high(const struct launcher_high *high, struct coto_plan *plan, s
     for (int i = 0; i < high->allowed_count; i++)
         if (coto_strv_add(&plan->allow_runtime, high->allowed[i]))
             return coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "launcher");
-    plan->image_is_default = !*high->image;
+    plan->image_is_default = !*high->image.name;
     if (plan->isolation == COTO_ISOLATION_CONTAINER)
-        return *high->image ? coto_plan_use_image(plan, high->image, err) : 0;
-    plan->image = strdup(*high->image ? high->image : coto_options[COTO_OPT_IMAGE].fallback);
+        return *high->image.name ? coto_plan_use_image(plan, &high->image, err) : 0;
+    plan->image = strdup(*high->image.name ? high->image.name : coto_options[COTO_OPT_IMAGE].fallback);
     return plan->image ? 0 : coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "launcher");
 }
 

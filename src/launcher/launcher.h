@@ -33,7 +33,7 @@
 #define LAUNCHER_SHELVES 32
 #define LAUNCHER_CHANNELS 1024
 #define LAUNCHER_ALLOWED 8                        /* runtimes that lack the fix of an escape */
-#define LAUNCHER_HIGH_ARGS (3 + LAUNCHER_ALLOWED) /* what the operator says about level high */
+#define LAUNCHER_HIGH_ARGS (5 + LAUNCHER_ALLOWED) /* what the operator says about level high */
 
 enum source_kind { SOURCE_CHANNEL, SOURCE_STREAM, SOURCE_ALIVE, SOURCE_TEMPLATE, SOURCE_APART };
 
@@ -95,7 +95,8 @@ struct shelf {
 /* What requests for isolation_level high get: the operator's word, not the front's. */
 struct launcher_high {
     int isolation; /* COTO_ISOLATION_PROCESS: there is no such level */
-    const char *runtime, *image;
+    const char *runtime;
+    struct coto_plan_image image;
     const char *allowed[LAUNCHER_ALLOWED];
     int allowed_count;
 };

@@ -1,6 +1,6 @@
 /* coto-launch --keeper=FD [--max-sandboxes=N] [--generation=N] [--life=FD] [--memory=N]
  * [--cpus=N] [--pids=N] [--disk=N] [--high-isolation=N] [--high-runtime=NAME] [--high-image=NAME]
- * [--high-allow-runtime=NAME[@VERSION]]...: started by coto-serve, never by hand; with --box=FD
+ * [--high-images-dir=DIR] [--high-image-key=FILE] [--high-allow-runtime=NAME[@VERSION]]...: started by coto-serve, never by hand; with --box=FD
  * by itself (apart.c). Boxes of different generations have different numbers, so that the front
  * cannot take one for another. The descriptor of life is a lock that tells the next service
  * that we are still here; nobody else gets it. */
@@ -86,25 +86,26 @@ static int run(struct launcher *l)
 /* What the operator says about level high. A process apart gets the same words. */
 static bool take_high(struct launcher *l, char *arg)
 {
-    static const char *const names[] = {"--high-isolation=", "--high-runtime=", "--high-image=",
-                                        "--high-allow-runtime="};
     struct launcher_high *high = &l->high;
-    int which = 0;
+    const struct {
+        const char *name;
+        const char **value;
+    } texts[] = {{"--high-runtime=", &high->runtime},
+                 {"--high-image=", &high->image.name},
+                 {"--high-images-dir=", &high->image.dir},
+                 {"--high-image-key=", &high->image.key}};
+    static const char isolation[] = "--high-isolation=", allow[] = "--high-allow-runtime=";
 
-    while (which < 4 && strncmp(arg, names[which], strlen(names[which])) != 0)
-        which++;
-    if (which == 4 || l->high_arg_count == LAUNCHER_HIGH_ARGS)
+    if (strncmp(arg, "--high-", 7) != 0 || l->high_arg_count == LAUNCHER_HIGH_ARGS)
         return false;
-    const char *value = arg + strlen(names[which]);
     l->high_args[l->high_arg_count++] = arg;
-    if (which == 0)
-        high->isolation = atoi(value);
-    else if (which == 1)
-        high->runtime = value;
-    else if (which == 2)
-        high->image = value;
-    else if (high->allowed_count < LAUNCHER_ALLOWED)
-        high->allowed[high->allowed_count++] = value;
+    if (strncmp(arg, isolation, sizeof isolation - 1) == 0)
+        high->isolation = atoi(arg + sizeof isolation - 1);
+    if (strncmp(arg, allow, sizeof allow - 1) == 0 && high->allowed_count < LAUNCHER_ALLOWED)
+        high->allowed[high->allowed_count++] = arg + sizeof allow - 1;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (strncmp(arg, texts[i].name, strlen(texts[i].name)) == 0)
+            *texts[i].value = arg + strlen(texts[i].name);
     return true;
 }
 
@@ -119,7 +120,7 @@ int main(int argc, char **argv)
 {
     static struct launcher l = {.max_boxes = LAUNCHER_BOXES / 2,
                                 .next_number = 1,
-                                .high = {.runtime = "", .image = ""},
+                                .high = {.runtime = "", .image = {"", "", ""}},
                                 .most = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX}};
     struct coto_err err = {0};
     int keeper = -1;

@@ -120,7 +120,13 @@ int coto_plan_make(const struct coto_policy *policy, const struct coto_source_co
 /* --copy alone, for a plan that has nothing but its workdir and isolation. */
 int coto_plan_add_copies(const struct coto_policy *policy, struct coto_plan *plan, struct coto_err *err);
 /* An image of `coto image` becomes the plan's root file system. */
-int coto_plan_use_image(struct coto_plan *plan, const char *image, struct coto_err *err);
+struct coto_plan_image {
+    const char *name;
+    const char *dir; /* of the store; "": the usual ones */
+    const char *key; /* it has to be signed with that; "": it need not be */
+};
+int coto_plan_use_image(struct coto_plan *plan, const struct coto_plan_image *image,
+                        struct coto_err *err);
 void coto_plan_fini(struct coto_plan *plan);
 /* A random UUID (version 4). */
 int coto_plan_new_id(char ret_id[COTO_ID_TEXT], struct coto_err *err);

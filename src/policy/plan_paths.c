@@ -449,13 +449,22 @@ static int add_image(const struct coto_policy *policy, struct coto_plan *plan,
     return check_rootfs_links(plan, err);
 }
 
-int coto_plan_use_image(struct coto_plan *plan, const char *image, struct coto_err *err)
+int coto_plan_use_image(struct coto_plan *plan, const struct coto_plan_image *image,
+                        struct coto_err *err)
 {
+    const struct {
+        enum coto_opt opt;
+        const char *text;
+    } values[] = {{COTO_OPT_IMAGE, image->name},
+                  {COTO_OPT_IMAGES_DIR, image->dir},
+                  {COTO_OPT_IMAGE_KEY, image->key}};
     struct coto_policy policy;
-    int failed = coto_policy_init(&policy, err) ||
-                 coto_policy_set(&policy, COTO_OPT_IMAGE, image, COTO_SOURCE_FLAG, "image", err) ||
-                 add_image(&policy, plan, err);
+    int failed = coto_policy_init(&policy, err);
 
+    for (size_t i = 0; i < sizeof values / sizeof values[0] && !failed; i++)
+        failed = *values[i].text && coto_policy_set(&policy, values[i].opt, values[i].text,
+                                                    COTO_SOURCE_FLAG, "image", err);
+    failed = failed || add_image(&policy, plan, err);
     coto_policy_fini(&policy);
     return failed ? -1 : 0;
 }

@@ -60,6 +60,10 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
       "its runtime: runsc (gVisor, a kernel of its own), runc, crun, or a name the engine knows") \
     X(HIGH_IMAGE, "high-image", TEXT, "", 0, 0, "NAME", START, \
       "its image, of `coto image` or of the engine; default: this host's programs, python:3.11-slim with docker") \
+    X(HIGH_IMAGES_DIR, "high-images-dir", TEXT, "", 0, 0, "DIR", START, \
+      "store of `coto image` that it is in; default: the usual ones") \
+    X(HIGH_IMAGE_KEY, "high-image-key", TEXT, "", 0, 0, "FILE", START, \
+      "public key that it has to be signed with, checked before each container") \
     X(HIGH_ALLOW_RUNTIME, "high-allow-runtime", LIST, "", 0, 0, "NAME[@VERSION]", START, \
       "runtime that may lack the fix of a known escape (repeatable)") \
     X(HIGH_POOL_MIN, "high-pool-min", INT, "0", 0, 50, "N", LIVE, \

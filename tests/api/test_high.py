@@ -9,6 +9,7 @@ import pytest
 
 import engine
 from cli.helpers import only
+from image.helpers import Store, busybox_tree
 
 from .daemon import Daemon
 from .helpers import ROOT, wait_until
@@ -180,6 +181,23 @@ def test_one_is_kept_from_the_first_request_on(make_service):
     assert level.metric("pool_hits_total") == 1
 
 
+# ---- images ----
+
+@only(has("runsc"))
+def test_an_image_of_the_operator_is_its_root(make_service, tmp_path):
+    """One without a Python: nothing waits in it, and programs start as they can."""
+    store = Store(tmp_path / "images")
+    digest = store.take(busybox_tree(tmp_path / "root"), "box")
+    flags = (f"--high-images-dir={store.path}", f"--high-image=box@sha256:{digest}")
+    level = Level(make_service(*flags), "oci", "runsc")
+    assert level.run("cat /etc/motd; touch /etc/x || ls /usr", language="sh")["stdout"] == "from the image\n"
+    reply = level.service.run("print(1)", isolation_level="high")
+    assert (reply.status, reply.json["code"]) == (422, "tool_missing") and "box" in reply.json["message"], reply
+    key = tmp_path / "key"
+    key.write_text("none")
+    refused(make_service(*flags, f"--high-image-key={key}"), "key")
+
+
 # ---- ends nobody asked for ----
 
 def test_a_killed_box_is_cleaned_up_after(level):
@@ -255,7 +273,8 @@ def test_an_engine_that_is_not_there_is_named(make_service, monkeypatch, tmp_pat
     refused(make_service("--high-isolation=docker"), "docker", "none.sock")
 
 
-@pytest.mark.parametrize("flag, word", [("--high-runtime=/bin/sh", "runtime"), ("--high-image=../x", "image"), ("--high-isolation=vm", "high-isolation")])
+@pytest.mark.parametrize("flag, word", [("--high-runtime=/bin/sh", "runtime"), ("--high-image=../x", "image"), ("--high-isolation=vm", "high-isolation"),
+                                        ("--high-image-key=/dev/null", "high-image"), ("--high-images-dir=here", "high-image")])
 def test_settings_that_cannot_be(make_service, flag, word):
     status, said = make_service(flag, start=False).fails()
     assert status != 0 and word in said and ("remedy" in said or "allowed" in said)
