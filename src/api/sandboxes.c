@@ -328,7 +328,7 @@ void coto_api_destroy(struct api_call *call)
 /* What requests have left free in the heaps is scattered; whole pages of it go back. */
 static void give_back(void)
 {
-    if (mallinfo2().fordblks > (1 << 20))
+    if (mallinfo2().fordblks > 256 << 10)
         malloc_trim(0);
 }
 

@@ -6,23 +6,36 @@
 #include "kernel/seccomp.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+/* Nobody changes them once there are programs to run. */
+static const struct rlimit *own_limit(int resource)
+{
+    static _Thread_local struct rlimit limits[RLIM_NLIMITS];
+    static _Thread_local bool known[RLIM_NLIMITS];
+
+    if (!known[resource] && getrlimit((unsigned)resource, &limits[resource]))
+        return NULL;
+    known[resource] = true;
+    return &limits[resource];
+}
+
 static void add_rlimit(struct coto_buf *out, int resource, int64_t soft, int64_t hard)
 {
     unsigned char bytes[24];
-    struct rlimit now;
+    const struct rlimit *now = own_limit(resource);
     uint64_t v[3] = {(uint64_t)resource, (uint64_t)soft, (uint64_t)hard};
 
     /* A limit of our own caller may be lower already; raising it is not ours. */
-    if (getrlimit(resource, &now) == 0 && now.rlim_max != RLIM_INFINITY)
+    if (now && now->rlim_max != RLIM_INFINITY)
         for (int i = 1; i < 3; i++)
-            if (v[i] > now.rlim_max)
-                v[i] = now.rlim_max;
+            if (v[i] > now->rlim_max)
+                v[i] = now->rlim_max;
     for (int i = 0; i < 24; i++)
         bytes[i] = (unsigned char)(v[i / 8] >> (8 * (i % 8)));
     coto_frame_add(out, COTO_TAG_RLIMIT, bytes, sizeof bytes);
@@ -86,27 +99,38 @@ static void add_paths(struct coto_session *s)
             coto_frame_add_text(out, COTO_TAG_WRITABLE, plan->mounts[i].target);
 }
 
-/* Each thread keeps the last filter it built: a service runs the same policy over and over. */
+/* Filters are built once; a service runs the same policies over and over, on many threads. */
 static const struct coto_seccomp_program *filter_of(struct coto_session *s)
 {
-    static _Thread_local struct coto_seccomp_program *last;
-    static _Thread_local int tier;
-    static _Thread_local bool noexec;
+    static struct filter {
+        struct filter *next;
+        int tier;
+        bool noexec;
+        struct coto_seccomp_program program;
+    } *filters;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    int failed = 0;
 
-    if (last && tier == s->plan->seccomp_tier && noexec == s->plan->noexec)
-        return last;
-    if (!last)
-        last = malloc(sizeof *last);
-    tier = -1;
-    if (!last)
-        coto_err_set(&s->err, COTO_ERR_LIMIT, ENOMEM, "seccomp filter");
-    if (!last || coto_seccomp_build(s->plan->seccomp_tier, s->plan->noexec, last, &s->err)) {
-        coto_session_fail(s, &s->err);
-        return NULL;
+    pthread_mutex_lock(&lock);
+    struct filter *it = filters;
+    while (it && (it->tier != s->plan->seccomp_tier || it->noexec != s->plan->noexec))
+        it = it->next;
+    if (!it && (it = malloc(sizeof *it))) {
+        it->tier = s->plan->seccomp_tier;
+        it->noexec = s->plan->noexec;
+        failed = coto_seccomp_build(it->tier, it->noexec, &it->program, &s->err);
+        it->next = filters;
+        if (!failed)
+            filters = it;
     }
-    tier = s->plan->seccomp_tier;
-    noexec = s->plan->noexec;
-    return last;
+    pthread_mutex_unlock(&lock);
+    if (!it)
+        coto_err_set(&s->err, COTO_ERR_LIMIT, ENOMEM, "seccomp filter");
+    if (it && !failed)
+        return &it->program;
+    free(it);
+    coto_session_fail(s, &s->err);
+    return NULL;
 }
 
 static int add_walls(struct coto_session *s)

@@ -21,6 +21,7 @@
 #define COLLECT_GRACE_US 30000000
 #define CPU_TICK_US 20000
 #define QUEUE_LOW (256 * 1024)
+#define SEND_SOON 4096
 #define STDIN_WINDOW (256 * 1024)
 #define ARTIFACT_MAX_COUNT 10000
 
@@ -311,7 +312,8 @@ static void read_stream(struct coto_session *s)
 /* While files go in: takes what init has to say and waits for room. */
 int coto_session_wait_room(struct coto_session *s)
 {
-    coto_session_flush(s);
+    if (s->out.len > SEND_SOON) /* little goes with what comes next: init wakes up once */
+        coto_session_flush(s);
     while (s->out.len > QUEUE_LOW && !s->failed && !s->finished) {
         struct pollfd pfd[2] = {{.fd = s->sandbox->stream_fd, .events = POLLIN | POLLOUT},
                                 {.fd = s->io->cancel_fd, .events = POLLIN}};

@@ -10,10 +10,14 @@
 
 bool coto_apparmor_is_on(void)
 {
-    char word = 'N';
-    coto_auto_fd fd = open("/sys/module/apparmor/parameters/enabled", O_RDONLY | O_CLOEXEC);
+    static _Thread_local char word; /* as the kernel was started */
 
-    return fd >= 0 && read(fd, &word, 1) == 1 && word == 'Y';
+    if (!word) {
+        coto_auto_fd fd = open("/sys/module/apparmor/parameters/enabled", O_RDONLY | O_CLOEXEC);
+        if (fd < 0 || read(fd, &word, 1) != 1)
+            word = 'N';
+    }
+    return word == 'Y';
 }
 
 int coto_apparmor_on_exec(int proc_fd, const char *profile, char ret_label[COTO_APPARMOR_LABEL])
