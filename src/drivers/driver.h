@@ -85,6 +85,10 @@ struct coto_driver {
      * writes "0" to each; with *ret_born it is born in the only one. Count. */
     int (*open_join)(struct coto_sandbox *sandbox, int ret_fds[8], bool *ret_born);
 
+    /* Optional: nothing is asked about it for a while. It keeps as few descriptors as it can, for
+     * every other sandbox's process is born with a copy of all and drops them one by one. */
+    void (*rest)(struct coto_sandbox *sandbox);
+
     /* What the tree has used so far; callable while it runs. */
     int (*usage)(struct coto_sandbox *sandbox, struct coto_usage *ret_usage);
 

@@ -702,6 +702,25 @@ void coto_cgroup_remove_named(const struct coto_cgroup_host *host, const char *n
     coto_cgroup_remove(&group);
 }
 
+void coto_cgroup_rest(struct coto_cgroup *group)
+{
+    for (int i = 0; i < COTO_CG_COUNT && group->parents_lent; i++) {
+        group->is_resting[i] = group->is_resting[i] || group->dir_fd[i] >= 0;
+        coto_own_close(&group->dir_fd[i]);
+    }
+}
+
+void coto_cgroup_wake(struct coto_cgroup *group)
+{
+    for (int i = 0; i < COTO_CG_COUNT; i++) {
+        if (!group->is_resting[i])
+            continue;
+        group->dir_fd[i] = openat(group->parent_fd[i], group->name,
+                                  O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        group->is_resting[i] = false;
+    }
+}
+
 void coto_cgroup_close(struct coto_cgroup *group)
 {
     for (int i = 0; i < COTO_CG_COUNT; i++) {

@@ -56,6 +56,7 @@ struct coto_cgroup {
     int dir_fd[COTO_CG_COUNT]; /* -1 not made; v2: only [COTO_CG_MEMORY] */
     int parent_fd[COTO_CG_COUNT];
     bool parents_lent; /* they are the caller's */
+    bool is_resting[COTO_CG_COUNT]; /* made, but dir_fd is closed */
     bool moved_self;
     char leaf[64];
 };
@@ -93,6 +94,9 @@ void coto_cgroup_kill(const struct coto_cgroup *group);
 int coto_cgroup_remove(struct coto_cgroup *group);
 /* The same by name only, for whoever did not make it (see the guard). */
 void coto_cgroup_remove_named(const struct coto_cgroup_host *host, const char *name);
+/* Closes what can be opened again, and opens that again. */
+void coto_cgroup_rest(struct coto_cgroup *group);
+void coto_cgroup_wake(struct coto_cgroup *group);
 /* Closes descriptors only. */
 void coto_cgroup_close(struct coto_cgroup *group);
 /* Removes empty groups that supervisors and guards killed together left behind:

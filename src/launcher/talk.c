@@ -101,6 +101,8 @@ void launcher_answer_created(struct launcher *l, struct channel *channel, struct
         launcher_end_box(l, box, NULL);
     else if (box->hold.len == 0)
         coto_own_close(&box->sandbox->stream_fd);
+    else if (box->sandbox->driver->rest)
+        box->sandbox->driver->rest(box->sandbox);
 }
 
 /* One that somebody else still uses has no stream for the new front yet. */

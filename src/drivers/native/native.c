@@ -301,11 +301,20 @@ static int native_inspect(struct coto_sandbox *sandbox, const struct coto_frame 
 
 /* ---- using and ending ---- */
 
+static void native_rest(struct coto_sandbox *sandbox)
+{
+    struct native *n = (struct native *)sandbox;
+
+    if (n->has_group)
+        coto_cgroup_rest(&n->group);
+}
+
 static int native_usage(struct coto_sandbox *sandbox, struct coto_usage *ret_usage)
 {
     struct native *n = (struct native *)sandbox;
 
     *ret_usage = (struct coto_usage)COTO_USAGE_NONE;
+    coto_cgroup_wake(&n->group);
     if (n->has_group)
         coto_cgroup_walls_usage(&n->group, ret_usage);
     return 0;
@@ -316,6 +325,7 @@ static int native_open_join(struct coto_sandbox *sandbox, int ret_fds[8], bool *
     struct native *n = (struct native *)sandbox;
     int born = n->has_group ? coto_cgroup_clone_fd(&n->group) : -1;
 
+    coto_cgroup_wake(&n->group);
     *ret_born = born >= 0;
     if (*ret_born)
         ret_fds[0] = fcntl(born, F_DUPFD_CLOEXEC, 3);
@@ -343,6 +353,7 @@ static void native_kill(struct coto_sandbox *sandbox)
 
     if (native_serves && is_init_dead(n))
         return;
+    coto_cgroup_wake(&n->group);
     /* Everyone in the group by name of the group, not only init, who would need CPU time
      * to pass it on; then the quota is lifted, for they need it to die. */
     if (n->has_group)
@@ -374,6 +385,7 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
 
     if (!n)
         return;
+    coto_cgroup_wake(&n->group);
     if (n->pid > 0) {
         if (n->pidfd >= 0 && !(native_serves && is_init_dead(n)))
             coto_pidfd_signal(n->pidfd, n->pid, SIGKILL);
@@ -430,6 +442,7 @@ const struct coto_driver coto_driver_native = {
     .create = native_create,
     .inspect = native_inspect,
     .open_join = native_open_join,
+    .rest = native_rest,
     .usage = native_usage,
     .kill = native_kill,
     .destroy = native_destroy,
