@@ -3,9 +3,9 @@ BUILD ?= build
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= $(if $(CI),60,10)
 STRESS_SECONDS ?= 120
-export DESTDIR FUZZ_SECONDS SITUATIONS
+export DESTDIR FUZZ_SECONDS SITUATIONS PARTS
 
-.PHONY: all run weak test test-vm escape lint asan fuzz fault coverage bench compat stress chaos install clean help
+.PHONY: all run weak test test-vm escape lint asan fuzz fault coverage bench compat stress chaos levels install clean help
 
 all: ## build coto, coto-init and coto-policy in build/
 	@tools/install-deps build
@@ -36,7 +36,7 @@ escape: ## every attack in every situation (SITUATIONS="root user userns old"); 
 	@$(MAKE) --no-print-directory all weak
 	@tests/run --escape $(BUILD)
 
-levels: ## promises, HumanEval's 164 and the attacks at every level (LEVELS="oci+runc oci+runsc docker+runc docker+runsc")
+levels: ## promises, HumanEval's 164 and the attacks at every level (LEVELS="oci+runc docker+runsc", PARTS=HumanEval); writes docs/ISOLATION_STRATEGIES.md
 	@tools/install-deps test
 	@$(MAKE) --no-print-directory all weak
 	@tests/levels-run $(BUILD) $(LEVELS)

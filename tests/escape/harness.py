@@ -143,6 +143,7 @@ class Box:
         self.host = HostView()
         self.prefix = [self.c(HERE / "old.c"), OLD_CALLS] if self.situation == "old" else []
         self.level = here()
+        self.level_env = {**self.level.env, **self.level.prepare()} if self.level else {}
 
     # ---- programs ----
 
@@ -166,8 +167,9 @@ class Box:
         """argv and environment of a coto that runs `what`: text of `lang`, or an argv."""
         flags = list(map(str, flags))
         # Walls are left out at the process level only: a control shows that the attack works.
+        env = {}
         if self.level and verb == "run" and not without and "--isolation" not in flags:
-            flags = [*self.level.command_flags, *flags]
+            flags, env = [*self.level.command_flags, *flags], dict(self.level_env)
         if self.situation == "old" and "--isolation" not in flags:
             flags = ["--allow-missing", "landlock", *flags]
         if SLOW > 1 and "--timeout" not in flags:
@@ -181,7 +183,7 @@ class Box:
                 flags += ["--copy", f"{what[0]}:/workspace/{name}"]
                 what[0] = f"/workspace/{name}"
             rest = ["--", *what]
-        env, coto = {}, BIN / "coto"
+        coto = BIN / "coto"
         if without:
             left_out = set(without).union(*(IMPLIED.get(name, ()) for name in without))
             if "capabilities" in left_out and "no_new_privs" in left_out:
@@ -236,7 +238,8 @@ class Box:
     def running(self, what, lang="python", flags=(), without=(), args=(), env=None, **more):
         """A coto in the background (cli.helpers.Running); waits for its line "ready"."""
         argv, extra = self.command(what, lang, flags, without, args)
-        return attended(argv, {**(env or {}), **extra}, **more)
+        find_init = self.level.find_init if self.level and not without else None
+        return attended(argv, {**(env or {}), **extra}, find_init=find_init, **more)
 
 
 _cache = None

@@ -32,7 +32,11 @@ def answers(box, rows, flags=(), **more):
     """name -> answer, in a sandbox with the given flags and missing walls."""
     program = box.c(HERE / "calls.c")
     # Shown read-only: with --noexec a copy in the workspace could not be started.
-    done = box.run(["/mnt/calls"], flags=["--mount", f"{program}:/mnt/calls:ro", *flags],
+    if box.level and box.level.isolation == "docker" and not more.get("without"):
+        what = [program]
+    else:
+        what, flags = ["/mnt/calls"], ["--mount", f"{program}:/mnt/calls:ro", *flags]
+    done = box.run(what, flags=flags,
                    stdin=("\n".join(rows) + "\n").encode(), **{"timeout": 120, **more})
     assert done.code == 0, (done.code, done.out[-300:], done.err[-300:])
     found = {}

@@ -209,6 +209,17 @@ static int exists_in_view(const char *source, const char *below, const char *tar
     return coto_err_remedy(err, "choose a path that exists there, or a new one at top level");
 }
 
+/* A runtime looks the name up again, as root, and makes what is missing, while whoever may write
+ * there can turn a part of it into a link that leads out (FS-09; runc: CVE-2024-45310). */
+static int refuse_inside(const char *outer, const char *target, struct coto_err *err)
+{
+    coto_err_set(err, COTO_ERR_POLICY, 0,
+                 "'%s' lies in the writable mount '%s', which the container level does not take",
+                 target, outer);
+    return coto_err_remedy(
+        err, "choose a place outside of it, mount '%s' read-only, or use --isolation process", outer);
+}
+
 static int make_place(struct making *m, const char *target, bool is_dir, struct coto_err *err)
 {
     const char *at = target + 1;
@@ -217,9 +228,8 @@ static int make_place(struct making *m, const char *target, bool is_dir, struct 
         size_t n = strlen(m->binds.items[i].target);
         if (strncmp(m->binds.items[i].target, target, n) != 0 || target[n] != '/')
             continue;
-        /* In what the policy lets be written the runtime makes it, as natively. */
         return m->binds.items[i].writable
-                   ? 0
+                   ? refuse_inside(m->binds.items[i].target, target, err)
                    : exists_in_view(m->binds.items[i].source, target + n + 1, target, err);
     }
     if (coto_path_make_parents(m->root_fd, at, 0755))

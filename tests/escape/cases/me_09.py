@@ -1,7 +1,7 @@
 """ME-09: have the kernel kill init, the supervisor or a neighbour instead of the program."""
 import pathlib
 
-from cli.helpers import WAITER, descendants
+from cli.helpers import WAITER
 from escape.harness import escaped
 from escape.lib_files import TRY
 from escape.lib_hogs import LARGE, SMALL, hold, need_limit, spread
@@ -25,7 +25,7 @@ SPREAD = spread(60, "b = bytearray(2 << 20)")
 def scores(box):
     """name -> oom_score_adj, of coto and all it started."""
     with box.running(WAITER) as it:
-        family = {it.process.pid: (0, "coto"), **descendants(it.process.pid)}
+        family = {it.process.pid: (0, "coto"), **it.family()}
         return {row[1]: int(pathlib.Path(f"/proc/{pid}/oom_score_adj").read_text()) for pid, row in family.items()}
 
 

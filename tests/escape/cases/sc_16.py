@@ -22,6 +22,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < atoi(argv[1]); i++)
         if (syscall(SYS_sync) || syscall(SYS_syncfs, usr))
             return 1;
+    usleep(1000 * atoi(argv[2]));
     return 0;
 }
 """
@@ -38,8 +39,8 @@ def waiting_bytes(fd):
     return sum(extent[2] for extent in extents if extent[5] & DELALLOC)
 
 
-def storm(box, times, **more):
-    """Bytes of 4 MiB that still wait after the storm, and its seconds."""
+def storm(box, times, calm_ms=0, **more):
+    """Bytes of 4 MiB that still wait after the storm and a calm, and how long it all took."""
     with tempfile.TemporaryFile(dir=box.folder) as file:
         file.write(os.urandom(1 << 22))
         file.flush()
@@ -49,13 +50,17 @@ def storm(box, times, **more):
             raise Untestable(f"the file system of {box.folder} does not tell what waits: {reason}") from None
         if before == 0:
             raise Untestable("the file system writes at once")
-        done = box.run([box.c(STORM), str(times)], **more)
+        done = box.run([box.c(STORM), str(times), str(calm_ms)], **more)
         assert done.code == 0, done
         return waiting_bytes(file.fileno()), done.json["duration_ms"]
 
 
 def attack(box):
-    left, took = min((storm(box, 100000) for _ in range(2)), key=lambda one: -one[0])
+    # A guest's kernel is slower: the host writes the file out by itself after some seconds.
+    times = 1000 if box.level and box.level.guest_kernel else 100000
+    left, took = min((storm(box, times) for _ in range(2)), key=lambda one: -one[0])
+    if left == 0 and storm(box, 0, int(took))[0] == 0:
+        raise Untestable("the host writes files out by itself in the time that the storm takes")
     if left == 0:
         escaped("CRASH", "the host's file was flushed")
     return f"answered 0 in {took:.0f} ms, {left >> 20} MiB still wait to be written"

@@ -115,14 +115,14 @@ int main(void)
 """
 
 
-def jumped(box, how, argv):
-    return box.start_and_wait([box.c(JUMP), how, *argv], timeout=60)
+def jumped(box, how, argv, env=None):
+    return box.start_and_wait([box.c(JUMP), how, *argv], env=env, timeout=60)
 
 
 def timed(box, how, limit, seconds):
     """coto's result for a sleep, with a clock that jumps."""
-    argv, _ = box.command(["sh", "-c", f"sleep {seconds}; exit 7"], flags=["--json", "--timeout", limit])
-    result = json.loads(jumped(box, how, argv[len(box.prefix):]).out)
+    argv, env = box.command(["sh", "-c", f"sleep {seconds}; exit 7"], flags=["--json", "--timeout", limit])
+    result = json.loads(jumped(box, how, argv[len(box.prefix):], env).out)
     return result["verdict"], result["duration_ms"], result["started_at"]
 
 
