@@ -99,7 +99,11 @@ struct native *native_new(void)
 
 static bool is_cgroup_v2(void)
 {
-    return access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0;
+    static int is = -1; /* nobody mounts another one while we run */
+
+    if (is < 0)
+        is = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0;
+    return is;
 }
 
 static void choose_lender(struct native *n)
