@@ -109,6 +109,7 @@ static _Noreturn void run_apart(struct coto_api *api, const int fds[API_ASYNC_FD
     uint64_t number = 0;
     unsigned next_proc = 0;
 
+    job->channel = &channel;
     prctl(PR_SET_NAME, "coto-async");
     signal(SIGCHLD, SIG_DFL);
     if (read_request(job, fds[API_ASYNC_REQUEST], &number, &next_proc) ||

@@ -130,6 +130,7 @@ struct api_job {
     bool needs_no_launcher;
     bool must_run;     /* however many wait: it gives something back */
     unsigned life;     /* of the launcher it ran with */
+    int *channel;      /* to it; its worker's */
     bool is_execution; /* to be recorded */
     char accepted[COTO_TIME_TEXT], started[COTO_TIME_TEXT];
     struct coto_record *record; /* must be durable before the answer */
@@ -274,6 +275,10 @@ void api_forget_revoked(struct coto_api *api, int64_t now_s); /* what has expire
 /* A worker's channel, opened or opened again when it is not to the launcher of now; *life is
  * whose it is. */
 int api_channel(struct coto_api *api, int *channel_fd, unsigned *life, struct coto_err *err);
+/* A sandbox of the plan, held when there is a text for that; asked for again when the launcher
+ * ends meanwhile. */
+int api_box_new(struct api_job *job, const struct coto_plan *plan, const struct coto_buf *hold,
+                struct coto_sandbox **ret_box);
 /* The launcher ended while the job ran: tells the caller so. */
 void api_note_lost(struct api_job *job, int channel_fd);
 

@@ -128,8 +128,7 @@ static void run_once(struct api_job *job, int channel_fd)
     job->plan.parked = job->plan.parked && !job->cold;
     bool ahead = api_ahead_take(job, channel_fd);
     api_kind_asked(job, &job->plan);
-    if (!ahead &&
-        coto_launch_create(channel_fd, &job->plan, job->api->workers.queued, &job->box, &job->err)) {
+    if (!ahead && api_box_new(job, &job->plan, NULL, &job->box)) {
         api_note_level(job, &job->plan);
         return;
     }

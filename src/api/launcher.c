@@ -47,6 +47,25 @@ int api_channel(struct coto_api *api, int *channel_fd, unsigned *life, struct co
     return *channel_fd < 0 ? -1 : 0;
 }
 
+int api_box_new(struct api_job *job, const struct coto_plan *plan, const struct coto_buf *hold,
+                struct coto_sandbox **ret_box)
+{
+    const struct coto_buf none = {0};
+
+    for (bool is_first = true;; is_first = false) {
+        if (coto_launch_create_held(*job->channel, plan, job->api->workers.queued,
+                                    hold ? hold : &none, ret_box, &job->err) == 0)
+            return 0;
+        /* It ended before it has answered: what it may have begun ends with it, and the next one
+         * knows nothing of it. */
+        if (!is_first || job->api->control_fd < 0 || !is_gone(*job->channel))
+            return -1;
+        if (api_channel(job->api, job->channel, &job->life, &(struct coto_err){0}))
+            return -1;
+        job->err = (struct coto_err){0};
+    }
+}
+
 void api_note_lost(struct api_job *job, int channel_fd)
 {
     if (!job->err.kind || job->has_result || !is_gone(channel_fd))

@@ -174,6 +174,7 @@ static void create(struct api_job *job, int channel_fd)
     struct api_sandbox *s = job->sandbox;
     coto_auto_buf hold = {0};
 
+    (void)channel_fd; /* may be another one by then: the job knows */
     if (api_sandbox_plan(job, s) || coto_plan_new_id(s->id, &job->err) || mint_token(job, s) ||
         plan_files(job, s))
         return;
@@ -183,8 +184,7 @@ static void create(struct api_job *job, int channel_fd)
     api_write_hold(job, &hold);
     s->ends_with_front = hold.len > COTO_LAUNCH_HOLD;
     api_kind_asked(job, &s->plan);
-    if (coto_launch_create_held(channel_fd, &s->plan, job->api->workers.queued, &hold, &s->box,
-                                &job->err)) {
+    if (api_box_new(job, &s->plan, &hold, &s->box)) {
         api_note_level(job, &s->plan);
         return;
     }

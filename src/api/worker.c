@@ -169,16 +169,17 @@ void api_finish(void *arg)
 /* ---- on a worker ---- */
 
 /* The answer first: nobody waits for the end of a sandbox. */
-static void serve(struct api_job *job, int channel)
+static void serve(struct api_job *job, int *channel)
 {
     struct coto_sandbox *box = NULL;
 
+    job->channel = channel;
     if (job->is_async)
-        api_async_run(job, channel);
+        api_async_run(job, *channel);
     else
-        job->run(job, channel);
+        job->run(job, *channel);
     if (!job->needs_no_launcher)
-        api_note_lost(job, channel);
+        api_note_lost(job, *channel);
     if (job->destroy_box) {
         box = job->box;
         job->box = NULL;
@@ -225,7 +226,7 @@ static void *work(void *arg)
             api_record_and_finish(job);
             continue;
         }
-        serve(job, channel);
+        serve(job, &channel);
     }
     coto_own_close(&channel);
     return NULL;

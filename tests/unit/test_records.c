@@ -111,6 +111,8 @@ static void put_and_wait(struct coto_record *record)
     assert_int_equal(waiting, 0);
 }
 
+#define BUSY_MS 30000 /* the writer's thread may be at it */
+
 static int64_t number(const char *sql)
 {
     char path[128];
@@ -119,6 +121,7 @@ static int64_t number(const char *sql)
 
     snprintf(path, sizeof path, "%s/records.db", dir);
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, BUSY_MS);
     assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &st, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_step(st), SQLITE_ROW);
     int64_t value = sqlite3_column_int64(st, 0);
@@ -134,6 +137,7 @@ static void change(const char *sql)
 
     snprintf(path, sizeof path, "%s/records.db", dir);
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, BUSY_MS);
     assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
 }
