@@ -5,12 +5,17 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #define STACK_BYTES (256 * 1024)
+#define STACK_IN_USE 1024
+#define IDLE_SECONDS 1
 #define QUICK 32
 #define QUICK_QUEUE 1024
 #define BODY_DEPTH 64
@@ -189,14 +194,47 @@ static void serve(struct api_job *job, int *channel)
         box->driver->destroy(box, NULL);
 }
 
+/* What jobs have used of a stack is not needed while none is there. Some way below this frame: what
+ * is called from here still lies on it. */
+static void give_stack_back(void)
+{
+    pthread_attr_t attr;
+    void *low;
+    size_t size;
+
+    if (pthread_getattr_np(pthread_self(), &attr))
+        return;
+    if (pthread_attr_getstack(&attr, &low, &size) == 0) {
+        uintptr_t end = ((uintptr_t)&attr - STACK_IN_USE) / 4096 * 4096;
+        if (end > (uintptr_t)low)
+            madvise(low, end - (uintptr_t)low, MADV_DONTNEED);
+    }
+    pthread_attr_destroy(&attr);
+}
+
+static void wait_for_job(struct api_workers *w)
+{
+    struct timespec until;
+    int timed_out = 0;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += IDLE_SECONDS;
+    while (!w->first && !w->ending && !timed_out)
+        timed_out = pthread_cond_timedwait(&w->wake, &w->lock, &until) == ETIMEDOUT;
+    if (timed_out)
+        give_stack_back();
+    while (!w->first && !w->ending)
+        pthread_cond_wait(&w->wake, &w->lock);
+}
+
 static struct api_job *take(struct api_workers *w)
 {
     struct api_job *job;
 
     pthread_mutex_lock(&w->lock);
     w->idle++;
-    while (!w->first && !w->ending)
-        pthread_cond_wait(&w->wake, &w->lock);
+    if (!w->first && !w->ending)
+        wait_for_job(w);
     w->idle--;
     job = w->first;
     if (job) {
