@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,6 +15,8 @@
 #define CHUNK ((size_t)64 * 1024)
 #define HEADER 8 /* of the engine's framing: stream, three zeros, length big-endian */
 #define LAST_WORDS ((size_t)512)
+#define EVENT_TRIES 20
+#define EVENT_PAUSE_US 50000
 
 struct relay {
     struct container *c;
@@ -25,6 +28,7 @@ struct relay {
     uint64_t left;         /* of the piece that is arriving */
     struct coto_buf words; /* what coto-init or the runtime said on stderr */
     bool driver_done, engine_done, over;
+    bool killed; /* by the driver's word */
 };
 
 /* ---- the engine's framing ---- */
@@ -157,6 +161,19 @@ static void say_used(struct relay *r)
     answer(r, &out);
 }
 
+/* A busy engine tells of a lack of memory after the end that it led to: one by SIGKILL that was
+ * not ours is asked about for a while. */
+static void await_events(const struct relay *r, int64_t *ret_ooms, int64_t *ret_status)
+{
+    container_events(r->c, ret_ooms, ret_status);
+    for (int i = 0; i < EVENT_TRIES && r->engine_done && !r->killed && *ret_ooms == 0 &&
+                    (*ret_status == -1 || *ret_status == 128 + SIGKILL);
+         i++) {
+        usleep(EVENT_PAUSE_US);
+        container_events(r->c, ret_ooms, ret_status);
+    }
+}
+
 static void say_ended(struct relay *r)
 {
     struct coto_err err = {0};
@@ -168,7 +185,7 @@ static void say_ended(struct relay *r)
         answer(r, &out);
         return;
     }
-    container_events(r->c, &ooms, &status);
+    await_events(r, &ooms, &status);
     size_t at = coto_frame_begin(&out, (enum coto_frame_type)COTO_DOCKER_ENDED, 0);
     add_known(&out, COTO_DOCKER_OOM, ooms);
     add_known(&out, COTO_DOCKER_EXIT, status);
@@ -176,6 +193,12 @@ static void say_ended(struct relay *r)
         coto_frame_add(&out, COTO_TAG_TEXT, r->words.data, r->words.len);
     coto_frame_end(&out, at);
     answer(r, &out);
+}
+
+static void kill_it(struct relay *r)
+{
+    r->killed = true;
+    container_kill(r->c);
 }
 
 static void serve_driver(struct relay *r)
@@ -197,7 +220,7 @@ static void serve_driver(struct relay *r)
         if ((int)frame.type == COTO_DOCKER_ASK)
             say_used(r);
         else if ((int)frame.type == COTO_DOCKER_KILL)
-            container_kill(r->c);
+            kill_it(r);
         else if ((int)frame.type == COTO_DOCKER_END)
             say_ended(r);
         else
