@@ -110,7 +110,6 @@ static _Noreturn void run_apart(struct coto_api *api, const int fds[API_ASYNC_FD
     unsigned next_proc = 0;
 
     job->channel = &channel;
-    prctl(PR_SET_NAME, "coto-async");
     signal(SIGCHLD, SIG_DFL);
     if (read_request(job, fds[API_ASYNC_REQUEST], &number, &next_proc) ||
         write(fds[API_ASYNC_LOCK], "1", 1) != 1)
@@ -132,6 +131,19 @@ static _Noreturn void run_apart(struct coto_api *api, const int fds[API_ASYNC_FD
 
 /* ---- the starter ---- */
 
+/* The child has its name from its first moment on. */
+static pid_t fork_as(const char *name)
+{
+    char own[16] = "";
+
+    prctl(PR_GET_NAME, own);
+    prctl(PR_SET_NAME, name);
+    pid_t pid = fork();
+    if (pid != 0)
+        prctl(PR_SET_NAME, own);
+    return pid;
+}
+
 static void close_from(int first)
 {
     struct rlimit limit;
@@ -148,7 +160,6 @@ static _Noreturn void start_forever(struct coto_api *api, int front)
     int fds[API_ASYNC_FDS];
     char byte;
 
-    prctl(PR_SET_NAME, "coto-starter");
     signal(SIGCHLD, SIG_IGN); /* nobody waits for them: the lock tells */
     signal(SIGTERM, SIG_DFL);
     if (dup3(front, 3, O_CLOEXEC) != 3)
@@ -158,7 +169,7 @@ static _Noreturn void start_forever(struct coto_api *api, int front)
     api->control_fd = -1;
     api->config.node_ahead = 0; /* their streams are the front's */
     for (int got; (got = coto_fd_receive(3, &byte, fds, API_ASYNC_FDS)) >= 0;) {
-        if (got == API_ASYNC_FDS && fork() == 0) {
+        if (got == API_ASYNC_FDS && fork_as("coto-async") == 0) {
             close(3);
             run_apart(api, fds);
         }
@@ -183,7 +194,7 @@ int api_starter_new(struct coto_api *api, struct coto_err *err)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv))
         return coto_err_set(err, COTO_ERR_LIMIT, errno, "start the starter");
     fflush(NULL);
-    pid_t pid = fork();
+    pid_t pid = fork_as("coto-starter");
     if (pid == 0)
         start_forever(api, sv[1]);
     close(sv[1]);
