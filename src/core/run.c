@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define KILL_GRACE_US 100000
+#define KEEP_GRACE_US 1000000 /* a sandbox that goes on is not given up because its host is busy */
 #define COLLECT_GRACE_US 30000000
 #define CPU_TICK_US 20000
 #define QUEUE_LOW (256 * 1024)
@@ -95,7 +96,7 @@ void coto_session_end(struct coto_session *s, enum coto_end_cause cause)
         return;
     s->killing = true;
     s->cause = cause;
-    s->kill_us = coto_clock_us() + KILL_GRACE_US;
+    s->kill_us = coto_clock_us() + (s->keep ? KEEP_GRACE_US : KILL_GRACE_US);
     send_simple(s, COTO_FRAME_KILL);
 }
 
