@@ -24,9 +24,10 @@ static const char *read_string(const char *p)
     while (*p != '"') {
         if ((unsigned char)*p < 0x20)
             abort();
-        if (*p == '\\' && !strchr("\"\\/bfnrtu", *++p))
+        bool is_escape = *p == '\\';
+        if (is_escape && !strchr("\"\\/bfnrtu", *++p))
             abort();
-        if (*p == 'u' && p[-1] == '\\' && strspn(p + 1, "0123456789abcdefABCDEF") < 4)
+        if (is_escape && *p == 'u' && strspn(p + 1, "0123456789abcdefABCDEF") < 4)
             abort();
         p++;
     }
