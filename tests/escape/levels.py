@@ -138,11 +138,10 @@ GVISOR = {
 }
 # Of two reasons, the one that is met first.
 DOCKER_GVISOR = {
-    **GVISOR, **OF_ENGINE, "AR-07": GVISOR["AR-07"], "LI-06": GVISOR["LI-06"],
+    **GVISOR, **OF_ENGINE, "AR-07": GVISOR["AR-07"], "LI-06": GVISOR["LI-06"], "PS-08": GVISOR["PS-08"],
     **{case: (r"TypeError: '.' not supported between instances of 'NoneType' and 'int'",
               "a container that memory ended is gone at once, with its engine's account of it: no peak is told")
-       for case in ("ME-01", "ME-05", "ME-07", "ME-10")},
-    "ME-11": (r"cannot read client sync file", "gVisor's kernel does not start with so little memory: the run is refused"),
+       for case in ("ME-01", "ME-02", "ME-05", "ME-07", "ME-10")},
 }
 DIFFERENT = {"oci+runc": {**RUNC, **NESTED}, "docker+runc": DOCKER_RUNC, "oci+runsc": {**NESTED, **GVISOR}, "docker+runsc": DOCKER_GVISOR}
 # How a set of levels is called in the table.
