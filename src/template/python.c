@@ -18,6 +18,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define END ((PyObject *)NULL) /* ends a list of arguments */
+
 /* In the order of python.py's TOOLS. */
 enum tool {
     TOOL_COMPILE,
@@ -52,7 +54,7 @@ static bool is_none(enum tool tool)
 
 static long count_of(enum tool tool)
 {
-    PyObject *number = PyObject_CallFunctionObjArgs(tools[tool], NULL);
+    PyObject *number = PyObject_CallFunctionObjArgs(tools[tool], END);
 
     return number ? PyLong_AsLong(number) : -1;
 }
@@ -67,7 +69,7 @@ static __attribute__((noreturn)) void give_up(void)
 static void after_fork(void)
 {
     if (!is_none(TOOL_AFTER_FORK)) {
-        if (!PyObject_CallFunctionObjArgs(tools[TOOL_AFTER_FORK], NULL))
+        if (!PyObject_CallFunctionObjArgs(tools[TOOL_AFTER_FORK], END))
             give_up();
         return;
     }
@@ -76,7 +78,7 @@ static void after_fork(void)
         give_up();
     Py_DecRef(id);
     /* What the random module's own hook comes to. */
-    if (!is_none(TOOL_SEED) && !PyObject_CallFunctionObjArgs(tools[TOOL_SEED], tools[TOOL_RANDOM], NULL))
+    if (!is_none(TOOL_SEED) && !PyObject_CallFunctionObjArgs(tools[TOOL_SEED], tools[TOOL_RANDOM], END))
         give_up();
 }
 
@@ -157,7 +159,7 @@ static PyObject *load(const struct coto_strv *argv, PyObject **ret_name)
 
     if (source)
         return source;
-    PyObject *pair = PyObject_CallFunctionObjArgs(tools[TOOL_LOAD], list_of(argv, 0), NULL);
+    PyObject *pair = PyObject_CallFunctionObjArgs(tools[TOOL_LOAD], list_of(argv, 0), END);
     if (!pair)
         give_up();
     *ret_name = PyTuple_GetItem(pair, 1);
@@ -193,7 +195,7 @@ static int failed(void)
     Py_DecRef(type);
     if (trace)
         Py_DecRef(trace);
-    PyObject *code = PyObject_CallFunctionObjArgs(tools[TOOL_FAILED], error, NULL);
+    PyObject *code = PyObject_CallFunctionObjArgs(tools[TOOL_FAILED], error, END);
     Py_DecRef(error);
     long status = code ? PyLong_AsLong(code) : 1;
     if (code)
@@ -205,7 +207,7 @@ static int failed(void)
 static int run(PyObject *source, PyObject *name, PyObject *dict)
 {
     PyObject *code = PyObject_CallFunctionObjArgs(tools[TOOL_COMPILE], source, name, words.exec,
-                                                  words.zero, words.one /* inherits nothing */, NULL);
+                                                  words.zero, words.one /* inherits nothing */, END);
 
     Py_DecRef(source);
     PyObject *value = code ? PyEval_EvalCode(code, dict, dict) : NULL;
@@ -224,7 +226,7 @@ static int flush(int status)
 
     for (int i = 0; i < 2 && is_done; i++) {
         PyObject *stream = PySys_GetObject(names[i]);
-        PyObject *none = stream ? PyObject_CallMethodObjArgs(stream, words.flush, NULL) : NULL;
+        PyObject *none = stream ? PyObject_CallMethodObjArgs(stream, words.flush, END) : NULL;
         is_done = none != NULL;
         if (none)
             Py_DecRef(none);
@@ -233,7 +235,7 @@ static int flush(int status)
         return status;
     PyErr_Clear();
     PyObject *old = PyLong_FromLong(status);
-    PyObject *code = PyObject_CallFunctionObjArgs(tools[TOOL_FLUSH], old, NULL);
+    PyObject *code = PyObject_CallFunctionObjArgs(tools[TOOL_FLUSH], old, END);
     return code ? (int)PyLong_AsLong(code) : 120;
 }
 
@@ -250,7 +252,7 @@ static __attribute__((noreturn)) void finish(int status, PyObject *dict)
     if (!is_quiet()) {
         PyErr_Clear();
         PyObject *old = PyLong_FromLong(status);
-        PyObject *code = PyObject_CallFunctionObjArgs(tools[TOOL_WIND_UP], old, NULL);
+        PyObject *code = PyObject_CallFunctionObjArgs(tools[TOOL_WIND_UP], old, END);
         status = code ? (int)PyLong_AsLong(code) : 1;
         PyErr_Clear();
     }
@@ -267,7 +269,7 @@ static void run_programs(int flags)
     for (; flags >= 0; flags = template_go()) {
         PyObject *name;
         if (flags & TEMPLATE_NEW_ENVIRONMENT &&
-            !PyObject_CallFunctionObjArgs(tools[TOOL_TAKE_ENVIRONMENT], list_of(&spec->env, 0), NULL))
+            !PyObject_CallFunctionObjArgs(tools[TOOL_TAKE_ENVIRONMENT], list_of(&spec->env, 0), END))
             give_up();
         PyObject *source = load(&spec->argv, &name);
         dict = dict ? dict : new_main(name);
