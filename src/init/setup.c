@@ -203,9 +203,14 @@ static int step_names(struct setup *s, struct coto_err *err)
 /* The last look before privilege goes: not one namespace may be the host's. */
 static int step_check_namespaces(struct setup *s, struct coto_err *err)
 {
+    errno = 0;
     coto_ns_read(&s->ns);
+    int why = errno;
     for (int i = 0; i < COTO_NS_COUNT && !coto_weakened(); i++)
-        if (s->ns.inode[i] == 0 || s->host_ns.inode[i] == 0 || s->ns.inode[i] == s->host_ns.inode[i])
+        if (s->ns.inode[i] == 0 && why)
+            return coto_err_set(err, COTO_ERR_SYSTEM, why, "look at the namespaces");
+        else if (s->ns.inode[i] == 0 || s->host_ns.inode[i] == 0 ||
+                 s->ns.inode[i] == s->host_ns.inode[i])
             return coto_err_set(err, COTO_ERR_WALL, 0, "%s namespace is not separate from the host's",
                                 coto_ns_name[i]);
     return 0;

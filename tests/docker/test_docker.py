@@ -1,6 +1,7 @@
 """The docker level with a real engine: flags, walls, limits, errors."""
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -227,6 +228,10 @@ def test_no_permission(docker):
     """An ordinary user on root's socket."""
     room = docker.room
     room.chmod(0o755)
-    done = subprocess.run(["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups", COTO, "run", *FLAGS,
+    programs = room / "programs"  # the clone may be where only root can go
+    programs.mkdir(mode=0o755)
+    for name in ("coto", "coto-init", "coto-policy", "coto-docker"):
+        shutil.copy(os.path.join(os.path.dirname(COTO), name), programs)
+    done = subprocess.run(["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups", programs / "coto", "run", *FLAGS,
                            "--", "echo", "ran"], env=environment(docker.env), capture_output=True, timeout=60)
     assert done.returncode == 69 and b"may not talk" in done.stderr and b"group" in done.stderr, done

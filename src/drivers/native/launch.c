@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -66,6 +67,8 @@ static int explain_clone(int saved, struct coto_err *err)
         return coto_err_remedy(err, "use a kernel of at least Linux 5.12 with user namespaces");
     return coto_err_remedy(err, "see `coto doctor`");
 }
+
+#define DESCRIPTORS 32 /* of this process and of init, with some to spare */
 
 /* What a launcher gives to every child is opened once. */
 static int kept_null(void)
@@ -160,7 +163,7 @@ static int tell_failure(int stream_fd, int error)
 
 static int lift(int fd, int above)
 {
-    return fd >= above ? fd : fcntl(fd, F_DUPFD_CLOEXEC, 32);
+    return fd >= above ? fd : fcntl(fd, F_DUPFD_CLOEXEC, above);
 }
 
 static int exec_init(void *arg)
@@ -181,6 +184,7 @@ static int exec_init(void *arg)
     int init_fd = lift(launch->init_fd, count);
     for (int i = 0; i < count; i++)
         from[i] = lift(launch->fds[i], count);
+    failure = init_fd < 0 ? EMFILE : failure;
     for (int i = 0; i < count && !failure; i++)
         failure = from[i] < 0 || dup2(from[i], i) < 0 ? EMFILE : 0;
     if (!failure && coto_up("fds") && syscall(SYS_close_range, count, ~0u, 4u /* CLOEXEC */))
@@ -212,11 +216,14 @@ static bool lend_uid(const struct native *n, int cgroup_fd, gid_t *ret_gid)
     return true;
 }
 
-static int take_uid_back(gid_t gid, struct coto_err *err)
+/* Without it nothing that follows would be done as who it should. What was begun ends with us. */
+static void take_uid_back(gid_t gid)
 {
-    if (syscall(SYS_setresuid, 0, 0, 0) || syscall(SYS_setresgid, gid, gid, gid))
-        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "become root again");
-    return 0;
+    for (int i = 0; i < 2; i++)
+        if (!syscall(SYS_setresuid, 0, 0, 0) && !syscall(SYS_setresgid, gid, gid, gid))
+            return;
+    dprintf(2, "coto: become root again: %s\n", strerror(errno));
+    _exit(71);
 }
 
 static int spawn(struct native *n, int cgroup_fd, const struct coto_ns_child *child,
@@ -242,8 +249,8 @@ static int spawn(struct native *n, int cgroup_fd, const struct coto_ns_child *ch
     pid_t pid = coto_ns_spawn(flags, cgroup_fd, child, &n->pidfd);
     int saved = errno;
 
-    if (lent && take_uid_back(gid, err))
-        abort(); /* nothing that follows would be done as who it should */
+    if (lent)
+        take_uid_back(gid);
     if (pid < 0 && lent) { /* user namespaces may be root's alone here */
         pid = coto_ns_spawn(flags, cgroup_fd, child, &n->pidfd);
         saved = errno;
@@ -256,12 +263,28 @@ static int spawn(struct native *n, int cgroup_fd, const struct coto_ns_child *ch
     return 0;
 }
 
+/* Before anything half works: later on a lack of them looks like something else. */
+static int check_descriptors(struct coto_err *err)
+{
+    struct rlimit limit;
+
+    if (native_serves || getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= DESCRIPTORS)
+        return 0;
+    limit.rlim_cur = limit.rlim_max < DESCRIPTORS ? limit.rlim_max : DESCRIPTORS;
+    if (limit.rlim_cur == DESCRIPTORS && setrlimit(RLIMIT_NOFILE, &limit) == 0)
+        return 0;
+    coto_err_set(err, COTO_ERR_LIMIT, EMFILE, "make a sandbox");
+    return coto_err_remedy(err, "it takes %d open files: ulimit -n 64", DESCRIPTORS);
+}
+
 int native_launch(struct native *n, int cgroup_fd, struct coto_err *err)
 {
     struct native_launch *launch = &n->launch;
     const struct coto_ns_child child = {exec_init, launch, launch->stack, sizeof launch->stack};
     int fds[7] = {-1, -1, -1, -1, -1, -1, -1};
 
+    if (check_descriptors(err))
+        return -1;
     for (int i = 0; i < 6; i++)
         launch->fds[i] = -1;
     snprintf(launch->root, sizeof launch->root, "--root=%d", (int)n->root);

@@ -19,7 +19,10 @@ def present():
 
 def own(box, **more):
     """coto inside coto, from a directory of its own."""
-    folder = str(box.bin)
+    folder = box.folder / 'coto'  # wherever the clone is: below a home directory it could not be mounted
+    folder.mkdir(exist_ok=True)
+    for name in ('coto', 'coto-init', 'coto-policy'):
+        shutil.copy(box.bin / name, folder)
     return box.run(['/mnt/coto', 'run', '--', 'echo', 'nested'], flags=['--mount', f'{folder}:/mnt:ro'], **more)
 
 
