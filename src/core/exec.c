@@ -16,13 +16,15 @@
 /* Nobody changes them once there are programs to run. */
 static const struct rlimit *own_limit(int resource)
 {
-    static _Thread_local struct rlimit limits[RLIM_NLIMITS];
-    static _Thread_local bool known[RLIM_NLIMITS];
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct rlimit limits[RLIM_NLIMITS];
+    static bool known[RLIM_NLIMITS];
 
-    if (!known[resource] && getrlimit((unsigned)resource, &limits[resource]))
-        return NULL;
-    known[resource] = true;
-    return &limits[resource];
+    pthread_mutex_lock(&lock);
+    known[resource] = known[resource] || getrlimit((unsigned)resource, &limits[resource]) == 0;
+    bool is_known = known[resource];
+    pthread_mutex_unlock(&lock);
+    return is_known ? &limits[resource] : NULL;
 }
 
 static void add_rlimit(struct coto_buf *out, int resource, int64_t soft, int64_t hard)
@@ -52,11 +54,13 @@ static void add_rlimits(struct coto_session *s)
     add_rlimit(out, RLIMIT_NOFILE, plan->nofile, plan->nofile);
     add_rlimit(out, RLIMIT_MEMLOCK, 65536, 65536);
     add_rlimit(out, RLIMIT_STACK, 8 * COTO_MB, 64 * COTO_MB);
-    add_rlimit(out, RLIMIT_NICE, 0, 0);
-    add_rlimit(out, RLIMIT_RTPRIO, 0, 0);
-    add_rlimit(out, RLIMIT_MSGQUEUE, 0, 0);
-    /* Queued signals and timers count for the caller too: not all of its own. */
-    add_rlimit(out, RLIMIT_SIGPENDING, 1024, 1024);
+    if (!s->sandbox->guest_kernel) { /* gVisor's has none of it to share, and refuses limits */
+        add_rlimit(out, RLIMIT_NICE, 0, 0);
+        add_rlimit(out, RLIMIT_RTPRIO, 0, 0);
+        add_rlimit(out, RLIMIT_MSGQUEUE, 0, 0);
+        /* Queued signals and timers count for the caller too: not all of its own. */
+        add_rlimit(out, RLIMIT_SIGPENDING, 1024, 1024);
+    }
     if (plan->fsize_bytes != COTO_UNIT_NONE)
         add_rlimit(out, RLIMIT_FSIZE, plan->fsize_bytes, plan->fsize_bytes);
     if (plan->cpu_time_ms != COTO_UNIT_NONE) {

@@ -46,19 +46,19 @@ static int become_user(const struct init_spec *spec, struct coto_err *err)
     return 0;
 }
 
-/* gVisor has no such resources to share and refuses to limit them; Linux refuses only to
- * raise a limit that is lower already. */
-static bool may_be_refused(int resource)
+/* The kernel refuses to raise one that is lower already; that is no loss. */
+static bool is_as_low(int resource, rlim_t most)
 {
-    return resource == RLIMIT_NICE || resource == RLIMIT_RTPRIO || resource == RLIMIT_MSGQUEUE ||
-           resource == RLIMIT_SIGPENDING;
+    struct rlimit now;
+
+    return errno == EPERM && getrlimit((unsigned)resource, &now) == 0 && now.rlim_max <= most;
 }
 
 static int apply_limits(const struct init_spec *spec, struct coto_err *err)
 {
     for (int i = 0; i < spec->rlimit_count && coto_up("rlimits"); i++)
         if (setrlimit(spec->rlimits[i].resource, &spec->rlimits[i].limit) &&
-            !(errno == EPERM && may_be_refused(spec->rlimits[i].resource)))
+            !is_as_low(spec->rlimits[i].resource, spec->rlimits[i].limit.rlim_max))
             return coto_err_set(err, COTO_ERR_SYSTEM, errno, "set resource limit %d",
                                 spec->rlimits[i].resource);
     return 0;
