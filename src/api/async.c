@@ -118,7 +118,7 @@ static void take_outcome(struct api_job *job)
     job->result.exit_code = o->exit_code;
     job->result.duration_us = o->duration_us;
     memcpy(job->result.started_at, o->started_at, sizeof o->started_at);
-    if (job->sandbox && !job->is_apart)
+    if (job->sandbox && !job->is_apart && o->next_proc) /* 0: its process never had the sandbox */
         job->sandbox->next_proc = o->next_proc;
     free(o);
 }
