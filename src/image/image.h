@@ -209,11 +209,12 @@ json_t *image_meta_load(int image, struct coto_err *err);
 int image_meta_add_tree(json_t *meta, int root, struct coto_err *err);
 const char *image_meta_str(const json_t *meta, const char *key); /* "" when it is not there */
 
-/* ---- packages.c, sbom.c ---- */
+/* ---- packages.c, party.c, sbom.c ---- */
 
 struct image_package {
     char *kind; /* "deb", "apk", "pypi" */
-    char *name, *version, *arch, *source, *license, *supplier;
+    char *name, *version, *arch, *source, *license;
+    char *supplier, *author; /* as written: "Name <mail>" */
 };
 struct image_packages {
     struct image_package *items;
@@ -222,6 +223,15 @@ struct image_packages {
 };
 int image_packages_read(int root, struct image_packages *ret_packages, struct coto_err *err);
 void image_packages_fini(struct image_packages *packages);
+
+/* Pieces of the text; no NUL behind them. */
+struct image_party {
+    const char *name, *mail;
+    size_t name_len, mail_len; /* a name is never empty, a mail may be */
+    bool is_group;
+};
+/* False when nobody is named; text may be NULL. */
+bool image_party_parse(const char *text, struct image_party *ret_party);
 int image_sbom_write(const struct coto_image *image, const char *format, struct coto_buf *out,
                      struct coto_err *err);
 

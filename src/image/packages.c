@@ -37,6 +37,7 @@ static void package_fini(struct image_package *p)
     free(p->source);
     free(p->license);
     free(p->supplier);
+    free(p->author);
     *p = (struct image_package){0};
 }
 
@@ -55,7 +56,7 @@ void image_packages_fini(struct image_packages *packages)
 static int add(struct image_packages *list, const char *kind, struct image_package *p,
                struct coto_err *err)
 {
-    if (!p->name || !p->version || list->count >= PACKAGES_MAX) {
+    if (!p->name || !*p->name || !p->version || !*p->version || list->count >= PACKAGES_MAX) {
         package_fini(p);
         return 0;
     }
@@ -207,7 +208,7 @@ static int read_dists(struct image_packages *list, int root, const char *place,
         const struct field fields[] = {{"Name:", &p.name},
                                        {"Version:", &p.version},
                                        {"License:", &p.license},
-                                       {"Author:", &p.supplier},
+                                       {"Author:", &p.author},
                                        {0}};
         const char *file = ends_with(names.items[i], ".dist-info") ? "METADATA" : "PKG-INFO";
         if (!ends_with(names.items[i], ".dist-info") && !ends_with(names.items[i], ".egg-info"))

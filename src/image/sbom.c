@@ -20,13 +20,22 @@ struct bill {
 static bool is_plain(unsigned char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '-' || c == '_' || c == '~';
+           c == '-' || c == '_' || c == '~' || c == ':';
 }
 
 static void add_quoted(struct coto_buf *out, const char *text)
 {
     for (const unsigned char *p = (const unsigned char *)text; *p; p++)
         coto_buf_addf(out, is_plain(*p) ? "%c" : "%%%02X", *p);
+}
+
+/* Python's names are one whatever their case, and whether with _ or -. */
+static void add_python_name(struct coto_buf *out, const char *name)
+{
+    for (; *name; name++) {
+        char c[2] = {*name >= 'A' && *name <= 'Z' ? (char)(*name - 'A' + 'a') : *name, '\0'};
+        add_quoted(out, *c == '_' ? "-" : c);
+    }
 }
 
 /* pkg:deb/debian/NAME@VERSION?arch=... (package-url's specification) */
@@ -40,7 +49,10 @@ static void add_purl(const struct bill *bill, const struct image_package *p, str
         add_quoted(out, distro);
         coto_buf_addc(out, '/');
     }
-    add_quoted(out, p->name);
+    if (is_python)
+        add_python_name(out, p->name);
+    else
+        add_quoted(out, p->name);
     coto_buf_addc(out, '@');
     add_quoted(out, p->version);
     if (!is_python && p->arch) {
@@ -73,12 +85,24 @@ static void spdx_common(struct coto_json *j)
     coto_json_str(j, "copyrightText", "NOASSERTION");
 }
 
+/* "Person: NAME (MAIL)" or "Organization: NAME (MAIL)" */
+static void spdx_party(struct coto_json *j, const char *key, const struct image_party *who)
+{
+    coto_auto_buf text = {0};
+
+    coto_buf_addf(&text, "%s: %.*s", who->is_group ? "Organization" : "Person", (int)who->name_len,
+                  who->name);
+    if (who->mail_len)
+        coto_buf_addf(&text, " (%.*s)", (int)who->mail_len, who->mail);
+    coto_json_str(j, key, coto_buf_str(&text));
+}
+
 static void spdx_package(struct bill *bill, size_t i)
 {
     const struct image_package *p = &bill->packages.items[i];
     struct coto_json *j = &bill->json;
     coto_auto_buf purl = {0};
-    coto_auto_buf supplier = {0};
+    struct image_party who;
     char id[64];
 
     snprintf(id, sizeof id, "SPDXRef-Package-%zu", i + 1);
@@ -87,16 +111,16 @@ static void spdx_package(struct bill *bill, size_t i)
     coto_json_str(j, "SPDXID", id);
     coto_json_str(j, "name", p->name);
     coto_json_str(j, "versionInfo", p->version);
-    if (p->supplier) {
-        coto_buf_addf(&supplier, "Organization: %s", p->supplier);
-        coto_json_str(j, "supplier", coto_buf_str(&supplier));
-    } else {
+    if (image_party_parse(p->supplier, &who))
+        spdx_party(j, "supplier", &who);
+    else
         coto_json_str(j, "supplier", "NOASSERTION");
-    }
+    if (image_party_parse(p->author, &who))
+        spdx_party(j, "originator", &who);
     spdx_common(j);
-    if (p->license)
+    if (p->license && *p->license)
         coto_json_str(j, "licenseComments", p->license);
-    if (p->source)
+    if (p->source && *p->source)
         coto_json_str(j, "sourceInfo", p->source);
     coto_json_begin(j, "externalRefs", '[');
     coto_json_begin(j, NULL, '{');
@@ -183,11 +207,26 @@ static void cdx_license(struct coto_json *j, const char *license)
     coto_json_end(j, ']');
 }
 
+static void cdx_supplier(struct coto_json *j, const struct image_party *who)
+{
+    coto_json_begin(j, "supplier", '{');
+    coto_json_strn(j, "name", who->name, who->name_len);
+    if (who->mail_len) {
+        coto_json_begin(j, "contact", '[');
+        coto_json_begin(j, NULL, '{');
+        coto_json_strn(j, "email", who->mail, who->mail_len);
+        coto_json_end(j, '}');
+        coto_json_end(j, ']');
+    }
+    coto_json_end(j, '}');
+}
+
 static void cdx_component(struct bill *bill, size_t i)
 {
     const struct image_package *p = &bill->packages.items[i];
     struct coto_json *j = &bill->json;
     coto_auto_buf purl = {0};
+    struct image_party who;
     char ref[64];
 
     snprintf(ref, sizeof ref, "package-%zu", i + 1);
@@ -195,11 +234,10 @@ static void cdx_component(struct bill *bill, size_t i)
     coto_json_begin(j, NULL, '{');
     coto_json_str(j, "type", "library");
     coto_json_str(j, "bom-ref", ref);
-    if (p->supplier) {
-        coto_json_begin(j, "supplier", '{');
-        coto_json_str(j, "name", p->supplier);
-        coto_json_end(j, '}');
-    }
+    if (image_party_parse(p->supplier, &who))
+        cdx_supplier(j, &who);
+    if (image_party_parse(p->author, &who))
+        coto_json_strn(j, "author", who.name, who.name_len);
     coto_json_str(j, "name", p->name);
     coto_json_str(j, "version", p->version);
     if (p->license && *p->license)

@@ -34,11 +34,18 @@ Version: 1
 
 Package: libstdc++6
 Status: install ok installed
+Maintainer: Debian GCC Maintainers <debian-gcc@lists.debian.org>
 Architecture: amd64
 Version: 12.2.0-14
+
+Package: sdk
+Status: install ok installed
+Maintainer: "Cloud CLI" <https://example.org/sdk/>
+Architecture: amd64
+Version: 1:2~3
 """
-APK = b"P:musl\nV:1.2.4-r2\nA:x86_64\nL:MIT\n\nP:busybox\nV:1.36\nA:x86_64\nL:GPL-2.0-only\n"
-METADATA = b"Metadata-Version: 2.1\nName: requests\nVersion: 2.28.1\nLicense: Apache 2.0\n\nName: not this one\n"
+APK = b"P:musl\nV:1.2.4-r2\nA:x86_64\nL:MIT\n\nP:busybox\nV:1.36\nA:x86_64\nL:GPL-2.0-only\nm:<nobody@example.org>\n"
+METADATA = b"Metadata-Version: 2.1\nName: Requests_Two\nVersion: 2.28.1\nAuthor: Kenneth Reitz\nLicense: Apache 2.0\n\nName: not this one\n"
 RELEASE = b'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nID=debian\nVERSION_ID="12"\n'
 TREE = tar(member("var/lib/dpkg/status", STATUS), member("lib/apk/db/installed", APK), member("etc/os-release", RELEASE),
            member("usr/lib/python3/dist-packages/requests-2.28.1.dist-info/METADATA", METADATA),
@@ -46,10 +53,15 @@ TREE = tar(member("var/lib/dpkg/status", STATUS), member("lib/apk/db/installed",
 WANTED = {
     "pkg:deb/debian/bash@5.2.15-2%2Bb2?arch=amd64&distro=debian-12": ("bash", "5.2.15-2+b2"),
     "pkg:deb/debian/libstdc%2B%2B6@12.2.0-14?arch=amd64&distro=debian-12": ("libstdc++6", "12.2.0-14"),
+    "pkg:deb/debian/sdk@1:2~3?arch=amd64&distro=debian-12": ("sdk", "1:2~3"),
     "pkg:apk/debian/musl@1.2.4-r2?arch=x86_64&distro=debian-12": ("musl", "1.2.4-r2"),
     "pkg:apk/debian/busybox@1.36?arch=x86_64&distro=debian-12": ("busybox", "1.36"),
-    "pkg:pypi/requests@2.28.1": ("requests", "2.28.1"),
+    "pkg:pypi/requests-two@2.28.1": ("Requests_Two", "2.28.1"),
 }
+# As packages write them, and as SPDX does: Person or Organization, a name, and a mail in brackets.
+SUPPLIERS = {"bash": "Person: Matthias Klose (doko@debian.org)", "sdk": "Person: Cloud CLI", "musl": "NOASSERTION",
+             "libstdc++6": "Organization: Debian GCC Maintainers (debian-gcc@lists.debian.org)",
+             "busybox": "Person: nobody@example.org", "Requests_Two": "NOASSERTION"}
 TEXT, DATE = {"type": "string", "minLength": 1}, {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$"}
 
 
@@ -63,13 +75,15 @@ def many(item):
 
 # SPDX 2.3, sections 6 (document), 7 (package), 11 (relationships)
 SPDX_ID = {"type": "string", "pattern": r"^SPDXRef-[A-Za-z0-9.-]+$"}
+PARTY = r"(Person|Organization): [^<>\s][^<>]*?( \([^\s()]+@[^\s()]+\))?"
 SPDX = strict({
     "spdxVersion": {"const": "SPDX-2.3"}, "dataLicense": {"const": "CC0-1.0"}, "SPDXID": {"const": "SPDXRef-DOCUMENT"}, "name": TEXT,
     "documentNamespace": {"type": "string", "pattern": "^https?://[^#]+$"},
     "creationInfo": strict({"created": DATE, "creators": many({"type": "string", "pattern": "^(Tool|Person|Organization): ?.+-?"})}),
     "packages": many(strict(
         {"SPDXID": SPDX_ID, "name": TEXT, "downloadLocation": TEXT},
-        versionInfo=TEXT, supplier={"type": "string", "pattern": "^(NOASSERTION|Organization: .+|Person: .+)$"},
+        versionInfo=TEXT, supplier={"type": "string", "pattern": f"^(NOASSERTION|{PARTY})$"},
+        originator={"type": "string", "pattern": f"^(NOASSERTION|{PARTY})$"},
         filesAnalyzed={"const": False}, licenseConcluded=TEXT, licenseDeclared=TEXT, copyrightText=TEXT, licenseComments=TEXT,
         sourceInfo=TEXT, primaryPackagePurpose={"enum": ["CONTAINER"]},
         checksums=many(strict({"algorithm": {"const": "SHA256"}, "checksumValue": {"type": "string", "pattern": "^[0-9a-f]{64}$"}})),
@@ -81,7 +95,8 @@ SPDX = strict({
 # CycloneDX 1.5
 COMPONENT = strict({"type": {"enum": ["library", "container", "application"]}, "name": TEXT},
                    **{"bom-ref": TEXT, "version": TEXT, "purl": {"type": "string", "pattern": "^pkg:"},
-                      "supplier": strict({"name": TEXT}), "licenses": many(strict({"license": strict({"name": TEXT})})),
+                      "author": TEXT, "supplier": strict({"name": TEXT}, contact=many(strict({"email": {"type": "string", "pattern": r"^\S+@\S+$"}}))),
+                      "licenses": many(strict({"license": strict({"name": TEXT})})),
                       "hashes": many(strict({"alg": {"const": "SHA-256"}, "content": {"type": "string", "pattern": "^[0-9a-f]{64}$"}}))})
 CYCLONEDX = strict({
     "bomFormat": {"const": "CycloneDX"}, "specVersion": {"const": "1.5"}, "version": {"const": 1},
@@ -106,6 +121,8 @@ def test_spdx(store, digest):
     image, packages = document["packages"][0], document["packages"][1:]
     assert image["checksums"][0]["checksumValue"] == digest and digest in document["documentNamespace"]
     assert {row["externalRefs"][0]["referenceLocator"]: (row["name"], row["versionInfo"]) for row in packages} == WANTED
+    assert {row["name"]: row["supplier"] for row in packages} == SUPPLIERS
+    assert {row["name"]: row["originator"] for row in packages if "originator" in row} == {"Requests_Two": "Person: Kenneth Reitz"}
     ids = [row["SPDXID"] for row in document["packages"]] + ["SPDXRef-DOCUMENT"]
     assert len(set(ids)) == len(ids)
     assert {row["relatedSpdxElement"] for row in document["relationships"]} == set(ids) - {"SPDXRef-DOCUMENT"}
@@ -119,7 +136,12 @@ def test_cyclonedx(store, digest):
     assert len(set(refs)) == len(refs)
     assert uuid.UUID(document["serialNumber"].removeprefix("urn:uuid:")).version == 5
     licenses = {row["name"]: row["licenses"][0]["license"]["name"] for row in document["components"] if "licenses" in row}
-    assert licenses == {"musl": "MIT", "busybox": "GPL-2.0-only", "requests": "Apache 2.0"}
+    assert licenses == {"musl": "MIT", "busybox": "GPL-2.0-only", "Requests_Two": "Apache 2.0"}
+    suppliers = {row["name"]: row["supplier"] for row in document["components"] if "supplier" in row}
+    assert suppliers == {"bash": {"name": "Matthias Klose", "contact": [{"email": "doko@debian.org"}]}, "sdk": {"name": "Cloud CLI"},
+                         "libstdc++6": {"name": "Debian GCC Maintainers", "contact": [{"email": "debian-gcc@lists.debian.org"}]},
+                         "busybox": {"name": "nobody@example.org"}}
+    assert [row.get("author") for row in document["components"] if row["name"] == "Requests_Two"] == ["Kenneth Reitz"]
 
 
 def published():
