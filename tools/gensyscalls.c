@@ -49,8 +49,9 @@ static void print_heading(void)
            "ENOSYS, and so does -1. Calls of another architecture (i386, x32) end the process\n"
            "with SIGSYS. Arguments of 32 bits are judged by their low word; a rule that allows\n"
            "by value also wants the high word to be zero. With `noexec`, memfd_create answers\n"
-           "EPERM. In `strict`, prctl refuses PR_SET_SECCOMP too. Newer kernels answer\n"
-           "uretprobe and uprobe (335, 336) themselves, before any filter.\n\n");
+           "EPERM. Below `debug`, prctl refuses PR_SET_SECCOMP too: it loads filters as seccomp\n"
+           "does. Newer kernels answer uretprobe and uprobe (335, 336) themselves, before any\n"
+           "filter.\n\n");
 }
 
 static void print_counts(void)

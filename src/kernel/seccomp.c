@@ -90,11 +90,11 @@ static bool is_allowed(const struct row *row, int tier)
     return tier >= row->tier;
 }
 
-/* seccomp(2) is not in `strict`, so neither is its older spelling. */
+/* seccomp(2) is in `debug` only, and so is its older spelling. */
 static enum check_id check_of(const struct row *row, int tier)
 {
-    if (row->check == CHECK_PRCTL && tier == COTO_SECCOMP_STRICT)
-        return CHECK_PRCTL_STRICT;
+    if (row->check == CHECK_PRCTL && tier == COTO_SECCOMP_DEBUG)
+        return CHECK_PRCTL_DEBUG;
     return row->check;
 }
 
@@ -136,10 +136,10 @@ static bool socket_holds(uint64_t family, uint64_t type, uint64_t protocol)
     }
 }
 
-static bool prctl_holds(uint32_t option, bool strict)
+static bool prctl_holds(uint32_t option, bool debug)
 {
-    if (strict && option == OPT_SET_SECCOMP)
-        return false;
+    if (option == OPT_SET_SECCOMP)
+        return debug;
     return option != OPT_SET_MM && option != OPT_SET_PTRACER && option != OPT_SCHED_CORE;
 }
 
@@ -197,8 +197,8 @@ static bool holds(enum check_id check, const uint64_t args[6])
     case CHECK_FCNTL:
         return (uint32_t)args[1] != CMD_SETLEASE && (uint32_t)args[1] != CMD_NOTIFY;
     case CHECK_PRCTL:
-    case CHECK_PRCTL_STRICT:
-        return prctl_holds((uint32_t)args[0], check == CHECK_PRCTL_STRICT);
+    case CHECK_PRCTL_DEBUG:
+        return prctl_holds((uint32_t)args[0], check == CHECK_PRCTL_DEBUG);
     case CHECK_PERSONALITY:
         return persona_holds(args[0]);
     case CHECK_MKNOD:

@@ -83,8 +83,8 @@ static enum check_id check_of_call(int tier, int number)
 
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
         if (calls[i].number == number)
-            return calls[i].check == CHECK_PRCTL && tier == COTO_SECCOMP_STRICT ? CHECK_PRCTL_STRICT
-                                                                                : calls[i].check;
+            return calls[i].check == CHECK_PRCTL && tier == COTO_SECCOMP_DEBUG ? CHECK_PRCTL_DEBUG
+                                                                               : calls[i].check;
     return CHECK_NONE;
 }
 

@@ -328,8 +328,10 @@
     X(uname, STRICT, ENOSYS, NONE) \
     X(sysinfo, STRICT, ENOSYS, NONE) \
     X(getrandom, STRICT, ENOSYS, NONE) \
-    /* Both can only tighten what is already in force. */ \
-    X(seccomp, DEFAULT, ENOSYS, NONE) \
+    /* Filters are the host's: its memory for compiled ones is shared, and chains of them \
+     * outlive their process (docs/decisions/0015, SC-19). */ \
+    X(seccomp, DEBUG, ENOSYS, NONE) \
+    /* They can only tighten what is already in force. */ \
     X(landlock_create_ruleset, DEFAULT, ENOSYS, NONE) \
     X(landlock_add_rule, DEFAULT, ENOSYS, NONE) \
     X(landlock_restrict_self, DEFAULT, ENOSYS, NONE) \
@@ -534,8 +536,8 @@
     X(CLONE, EPERM, "flags hold no CLONE_NEW*") \
     X(IOCTL, EPERM, "request is not TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD, FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR") \
     X(FCNTL, EPERM, "command is not F_SETLEASE, F_NOTIFY") \
-    X(PRCTL, EPERM, "option is not PR_SET_MM, PR_SET_PTRACER, PR_SCHED_CORE") \
-    X(PRCTL_STRICT, EPERM, "option is not PR_SET_SECCOMP, PR_SET_MM, PR_SET_PTRACER, PR_SCHED_CORE") \
+    X(PRCTL, EINVAL, "option is not PR_SET_SECCOMP, PR_SET_MM, PR_SET_PTRACER, PR_SCHED_CORE") \
+    X(PRCTL_DEBUG, EINVAL, "option is not PR_SET_MM, PR_SET_PTRACER, PR_SCHED_CORE") \
     X(PERSONALITY, EPERM, "persona is 0, 8, 0x20000, 0x20008, 0x40000 or the query 0xffffffff") \
     X(MKNOD, EPERM, "mode is a regular file, FIFO or socket") \
     X(MKNODAT, EPERM, "mode is a regular file, FIFO or socket") \

@@ -379,6 +379,15 @@ def test_filter_is_what_blocks_ptrace():
     assert inside(CALL % {"getpid": (39,)}) == {"getpid": 0}
 
 
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers are those of x86-64")
+def test_filters_are_loaded_in_the_debug_tier_only():
+    """A null pointer loads nothing: EFAULT (14) from who would have loaded it, EINVAL (22) and ENOSYS (38) else."""
+    call = {"seccomp": (317, 1, 0, 0), "prctl": (157, 22, 2, 0, 0, 0)}
+    assert outside(CALL % call) == inside(CALL % call, "--seccomp", "debug") == {"seccomp": 14, "prctl": 14}
+    for tier in ("strict", "default"):
+        assert inside(CALL % call, "--seccomp", tier) == {"seccomp": 38, "prctl": 22}
+
+
 def test_new_user_namespace_is_refused():
     assert run("--", "unshare", "--user", "true").status != 0
     assert subprocess.run(["unshare", "--user", "true"]).returncode == 0

@@ -19,7 +19,7 @@ TRIED = ("pipes of 1 MiB, UNIX, TCP and UDP buffers, corked datagrams, netlink r
          "filters, epoll, inotify, timers, queues, terminals: each until refused or 100 MiB")
 WALLS = ["memory", "seccomp"]
 # kind -> MiB it may hold at most when it is not ended; None: it is ended as oom
-KINDS = {"pipe": None, "unix": None, "unix_dgram": None, "in_flight": None, "filter": None, "seccomp": None,
+KINDS = {"pipe": None, "unix": None, "unix_dgram": None, "in_flight": None, "filter": 0, "seccomp": 0,
          "epoll": None, "timer": None, "msg": None, "tcp": 48, "udp": 48, "udp_cork": 0,
          "udp_msg_more": 0, "netlink": 0, "inotify": 48}
 COUNTED = TRY + """

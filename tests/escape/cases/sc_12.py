@@ -9,6 +9,7 @@ TITLE = "own filter that fakes answers"
 TRIED = ("the program filters setresuid, capset, landlock, kill, unlink, getdents and openat to 'success' and "
          "leaves files and a child")
 WALLS = ["seccomp", "pid_namespace"]
+DEBUG = ["--seccomp", "debug"]  # the other tiers load no filter (SC-19)
 # fake PROGRAM...: runs it behind a filter that answers 0 to what a launcher or collector calls.
 FAKE = r"""
 #define _GNU_SOURCE
@@ -55,7 +56,7 @@ def attack(box):
     out = box.folder / "out"
     fake = box.c(FAKE)
     name = pathlib.Path(fake).name
-    with box.running([fake], args=["sh", "-c", GUEST], flags=["--artifacts", out]) as it:
+    with box.running([fake], args=["sh", "-c", GUEST], flags=[*DEBUG, "--artifacts", out]) as it:
         filters = {who: int(status_of(pid).get("Seccomp_filters", -1))
                    for who, pid in (("init", it.init()), ("program", it.program()))}
         it.say("\n")
@@ -74,6 +75,6 @@ def attack(box):
 
 def control(box):
     """A helper that is started after the filter believes it."""
-    done = box.run([box.c(FAKE)])
+    done = box.run([box.c(FAKE)], flags=DEBUG)
     assert done.code == 0 and done.text.startswith("dropped to 4242, is ") and not done.text.endswith("4242"), done
     return f"a helper started behind it: {done.text}"
