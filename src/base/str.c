@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ADDF_AT_ONCE 120 /* bytes; what is longer is formatted twice */
+
 char *coto_buf_reserve(struct coto_buf *buf, size_t len)
 {
     if (buf->failed)
@@ -53,18 +55,22 @@ void coto_buf_addc(struct coto_buf *buf, char c)
 void coto_buf_vaddf(struct coto_buf *buf, const char *fmt, va_list ap)
 {
     va_list again;
+    char *to = coto_buf_reserve(buf, ADDF_AT_ONCE);
 
-    va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, again);
-    va_end(again);
-    if (n < 0) {
-        buf->failed = true;
-        return;
-    }
-    char *to = coto_buf_reserve(buf, (size_t)n);
     if (!to)
         return;
-    vsnprintf(to, (size_t)n + 1, fmt, ap);
+    va_copy(again, ap);
+    int n = vsnprintf(to, ADDF_AT_ONCE + 1, fmt, again);
+    va_end(again);
+    if (n > ADDF_AT_ONCE) {
+        to = coto_buf_reserve(buf, (size_t)n);
+        n = to ? vsnprintf(to, (size_t)n + 1, fmt, ap) : -1;
+    }
+    if (n < 0) {
+        buf->failed = true;
+        buf->data[buf->len] = '\0';
+        return;
+    }
     buf->len += (size_t)n;
 }
 

@@ -218,34 +218,44 @@ void coto_policy_value_text(const struct coto_policy *policy, enum coto_opt opt,
     }
 }
 
+static size_t plain_length(const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+
+    while (*at >= 0x20 && *at != '\\' && *at != 0x7f)
+        at++;
+    return (size_t)(at - (const unsigned char *)text);
+}
+
 /* One line per value or list item, so that no value can pass for another. */
 static void add_line(const char *key, const char *value, struct coto_buf *out)
 {
-    coto_buf_addf(out, "%s:", key);
-    if (*value)
-        coto_buf_addc(out, ' ');
-    for (; *value; value++) {
-        unsigned char c = (unsigned char)*value;
-        if (c < 0x20 || c == '\\' || c == 0x7f)
-            coto_buf_addf(out, "\\x%02x", c);
-        else
-            coto_buf_addc(out, *value);
+    coto_buf_adds(out, key);
+    coto_buf_add(out, ": ", *value ? 2 : 1);
+    while (*value) {
+        size_t plain = plain_length(value);
+        coto_buf_add(out, value, plain);
+        value += plain;
+        if (*value)
+            coto_buf_addf(out, "\\x%02x", (unsigned char)*value++);
     }
     coto_buf_addc(out, '\n');
 }
 
 void coto_policy_text(const struct coto_policy *policy, struct coto_buf *out)
 {
+    coto_auto_buf text = {0};
+
     for (int i = 0; i < COTO_OPT_COUNT; i++) {
         const struct coto_opt_row *row = &coto_options[i];
         const struct coto_strv *list = &policy->v[i].list;
-        coto_auto_buf text = {0};
         if (row->section == COTO_SECTION_CLI)
             continue;
         for (size_t n = 0; n < list->count; n++)
             add_line(row->name, list->items[n], out);
         if (list->count > 0)
             continue;
+        coto_buf_clear(&text);
         coto_policy_value_text(policy, (enum coto_opt)i, &text);
         add_line(row->name, coto_buf_str(&text), out);
     }
