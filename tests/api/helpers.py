@@ -33,6 +33,13 @@ def reap_orphans():
                 os.waitpid(pid, os.WNOHANG)
 
 
+def status_is(pid, letters):
+    """Whether it is in one of these states, or gone."""
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in letters
+    return True
+
+
 class Unix(http.client.HTTPConnection):
     def __init__(self, path):
         super().__init__("coto", timeout=PATIENCE)
@@ -141,13 +148,22 @@ class Service:
                         found.append((int(entry.name), name))
         return found
 
+    def signal_all(self, number):
+        """A signal that stops or ends, also for those that are only just forked. Who waits in vfork (D) runs nothing either."""
+        done = set()
+        while new := {pid for pid, _ in self.members()} - done:
+            for pid in new:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+            wait_until(lambda: all(status_is(pid, "TDXZ") for pid in new), "the stop of the service")
+            done |= new
+
     def kill(self):
-        """As a power failure would end it: all of its processes, without a word."""
+        """As a power failure would end it: all of its processes at once, so that none sees another's end."""
         if not self.process:
             return
-        for pid, _ in self.members():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            self.signal_all(number)
         self.process.wait()
         wait_until(lambda: not self.members(), "the end of the service")
         self.process = None
