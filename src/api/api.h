@@ -128,6 +128,7 @@ struct api_job {
     bool lost;
     bool is_quick;     /* it waits for no program, and not behind those that do */
     bool needs_no_launcher;
+    bool is_unbegun;   /* it was cancelled before its turn */
     bool must_run;     /* however many wait: it gives something back */
     unsigned life;     /* of the launcher it ran with */
     int *channel;      /* to it; its worker's */
@@ -321,6 +322,7 @@ int api_body_code(struct api_job *job);
 /* execute.c */
 void api_plan_parked(struct coto_plan *plan);
 void api_run_plan(struct api_job *job, struct coto_run_in *in);
+void api_execute_none(struct api_job *job); /* on a worker: it was cancelled before its turn */
 void api_execution_set(struct api_job *job); /* run or execute, by whether it has a sandbox */
 
 /* tenants.c: 0, or -1 after a refusal (429) */

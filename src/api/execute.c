@@ -120,6 +120,14 @@ static void submit_execution(struct api_call *call, struct api_job *job)
 
 /* ---- run ---- */
 
+static void write_run(struct api_job *job)
+{
+    struct coto_json json = {.out = &job->reply};
+
+    coto_report_json(&job->result, &job->plan, &json);
+    coto_buf_addc(&job->reply, '\n');
+}
+
 static void run_once(struct api_job *job, int channel_fd)
 {
     if (api_body_policy(job, NULL) || api_body_code(job))
@@ -135,11 +143,8 @@ static void run_once(struct api_job *job, int channel_fd)
     struct coto_run_in in = {.sandbox = job->box, .first_proc = 1, .ahead = ahead};
     job->destroy_box = true;
     api_run_plan(job, &in);
-    if (!job->has_result)
-        return;
-    struct coto_json json = {.out = &job->reply};
-    coto_report_json(&job->result, &job->plan, &json);
-    coto_buf_addc(&job->reply, '\n');
+    if (job->has_result)
+        write_run(job);
 }
 
 /* ---- execute ---- */
@@ -193,6 +198,22 @@ static void executed(struct api_job *job)
     count(job);
     job->sandbox->executions++;
     api_sandbox_release(job);
+}
+
+/* ---- neither ---- */
+
+void api_execute_none(struct api_job *job)
+{
+    if (job->err.kind ||
+        api_body_policy(job, job->sandbox ? &job->sandbox->policy : NULL) || api_body_code(job))
+        return;
+    coto_core_cancelled(&job->plan, coto_launch_driver(job->plan.isolation), &job->result);
+    job->has_result = true;
+    api_record_end(job);
+    if (job->sandbox)
+        write_execution(job);
+    else
+        write_run(job);
 }
 
 /* ---- the endpoints ---- */

@@ -4,6 +4,7 @@
 #include "base/own.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -33,12 +34,6 @@ static void on_gone(struct coto_http_request *request, void *arg)
     api_flow_gone(job);
     if (!job->is_dropped && !job->is_async)
         eventfd_write(job->cancel_fd, 1);
-}
-
-void api_job_cancel(struct api_job *job)
-{
-    eventfd_write(job->cancel_fd, 1);
-    api_flow_cancel(job);
 }
 
 /* Before the parser, which recurses and keeps every value: a megabyte of brackets, keys or
@@ -179,7 +174,9 @@ static void serve(struct api_job *job, int *channel)
     struct coto_sandbox *box = NULL;
 
     job->channel = channel;
-    if (job->is_async)
+    if (job->is_unbegun)
+        api_execute_none(job);
+    else if (job->is_async)
         api_async_run(job, *channel);
     else
         job->run(job, *channel);
@@ -307,17 +304,13 @@ bool api_refuse_if_full(struct api_job *job)
     return full;
 }
 
-void api_submit(struct api_job *job)
+/* False: there is no room for it. */
+static bool enqueue(struct api_workers *w, struct api_job *job, unsigned most)
 {
-    struct coto_api *api = job->api;
-    struct api_workers *w = job->is_quick ? &api->quick : &api->workers;
-    unsigned most = job->is_quick ? QUICK_QUEUE : api->config.queue;
-    bool full;
-
     pthread_mutex_lock(&w->lock);
     if (w->idle <= w->queued && w->count < w->max && !w->ending)
         add_worker(w);
-    full = w->ending || w->count == 0 || (w->queued >= most && !job->must_run);
+    bool full = w->ending || w->count == 0 || w->queued >= most;
     if (!full) {
         job->next = NULL;
         *w->last = job;
@@ -326,7 +319,34 @@ void api_submit(struct api_job *job)
         pthread_cond_signal(&w->wake);
     }
     pthread_mutex_unlock(&w->lock);
-    if (!full) {
+    return !full;
+}
+
+/* False: it does not wait there, or not any more. */
+static bool unqueue(struct api_workers *w, struct api_job *job)
+{
+    pthread_mutex_lock(&w->lock);
+    struct api_job **at = &w->first;
+    while (*at && *at != job)
+        at = &(*at)->next;
+    bool found = *at;
+    if (found) {
+        *at = job->next;
+        w->queued--;
+        if (!*at)
+            w->last = at;
+    }
+    pthread_mutex_unlock(&w->lock);
+    return found;
+}
+
+void api_submit(struct api_job *job)
+{
+    struct coto_api *api = job->api;
+    struct api_workers *w = job->is_quick ? &api->quick : &api->workers;
+    unsigned most = job->is_quick ? QUICK_QUEUE : api->config.queue;
+
+    if (enqueue(w, job, job->must_run ? UINT_MAX : most)) {
         if (job->is_execution)
             api_running_add(job);
         if (job->is_async)
@@ -334,6 +354,21 @@ void api_submit(struct api_job *job)
         return;
     }
     refuse(job);
+}
+
+/* An execution whose turn has not come has its end without one. */
+void api_job_cancel(struct api_job *job)
+{
+    struct coto_api *api = job->api;
+
+    eventfd_write(job->cancel_fd, 1);
+    api_flow_cancel(job);
+    if (!job->is_execution || job->is_stream || !unqueue(&api->workers, job))
+        return;
+    /* What a front before this one has begun is still waited for. */
+    job->is_unbegun = job->needs_no_launcher = !job->is_apart;
+    if (!enqueue(&api->quick, job, UINT_MAX))
+        enqueue(&api->workers, job, UINT_MAX);
 }
 
 static void start(struct api_workers *w, struct coto_api *api, unsigned max)

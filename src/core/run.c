@@ -625,6 +625,18 @@ int coto_core_run_in(struct coto_run_in *in, const struct coto_plan *plan, const
     return conclude(&s, err);
 }
 
+void coto_core_cancelled(const struct coto_plan *plan, const char *driver,
+                         struct coto_result *ret_result)
+{
+    struct coto_session s = {.plan = plan, .result = ret_result};
+
+    name_result(&s);
+    ret_result->driver = driver;
+    ret_result->stage = plan->stages[0].name;
+    ret_result->facts = (struct coto_facts){.cause = COTO_END_CANCEL, .usage = COTO_USAGE_NONE};
+    coto_verdict_decide(&ret_result->facts, ret_result);
+}
+
 int coto_core_start_ahead(struct coto_sandbox *sandbox, const struct coto_plan *plan,
                           struct coto_err *err)
 {

@@ -44,6 +44,9 @@ int coto_core_run(const struct coto_plan *plan, const struct coto_io *io,
  * each. Usage in the result is what the driver says of the whole sandbox so far. */
 int coto_core_run_in(struct coto_run_in *in, const struct coto_plan *plan, const struct coto_io *io,
                      struct coto_result *ret_result, struct coto_err *err);
+/* The result of a plan that was cancelled before there was a sandbox for it. */
+void coto_core_cancelled(const struct coto_plan *plan, const char *driver,
+                         struct coto_result *ret_result);
 /* Starts the plan's interpreter in a sandbox before there is code for it: behind all its walls, and
  * with a wait built in that ends when coto_core_run_in, with `ahead`, hands it its arguments through
  * stdin. The plan of that run must be the same but for code, arguments and time. Only where

@@ -85,6 +85,29 @@ def test_a_synchronous_run_can_be_cancelled_too(service):
     assert replies[0].json["verdict"] == "killed"
 
 
+def test_what_waits_for_its_turn_is_cancelled_without_one(make_service):
+    service = make_service("--workers=1", "--high-isolation=none")
+    box = service.create()
+    url = f"/api/v1/sandbox/{box['sandbox_id']}"
+    first = begin(service, "import time; time.sleep(100)")
+    wait_until(lambda: status(service, first)["state"] == "running", "the start")
+    queued = [begin(service, agent_id="bot"), begin(service, path=f"{url}/execute"), begin(service)]
+    for execution in queued:
+        assert status(service, execution)["state"] == "queued"
+        assert service.delete(f"/api/v1/executions/{execution}").status == 202
+        row = ended(service, execution)
+        assert (row["state"], row["verdict"], row["result"]["verdict"]) == ("finished", "killed", "killed"), row
+        assert row["result"]["execution_id"] == execution and row["exit_code"] is None
+        assert service.delete(f"/api/v1/executions/{execution}").status == 404, "it has ended"
+    assert status(service, queued[0])["agent_id"] == "bot"
+    assert status(service, first)["state"] == "running", "control: there was no other worker"
+    service.delete(f"/api/v1/executions/{first}")
+    begun = ended(service, first)
+    waited = status(service, queued[0])
+    assert set(begun["result"]) == set(waited["result"]) and begun["result"]["driver"] == waited["result"]["driver"]
+    assert service.post(f"{url}/execute", code="print(1)").json["output"] == "1\n", "its sandbox is none the worse"
+
+
 def test_with_a_key_it_runs_once(service):
     first = service.post("/api/v1/run", code="print(1)", key="async-1", **{"async": True})
     assert first.status == 202

@@ -119,6 +119,15 @@ static const struct coto_driver *driver_of(const struct coto_frame *answer)
 
 /* ---- from outside ---- */
 
+const char *coto_launch_driver(int isolation)
+{
+    size_t i = sizeof drivers / sizeof drivers[0] - 1;
+
+    while (i > 0 && drivers[i].isolation != isolation)
+        i--;
+    return drivers[i].name;
+}
+
 int coto_launch_channel(int control_fd, struct coto_err *err)
 {
     coto_auto_buf buf = {0};

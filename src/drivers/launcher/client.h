@@ -37,6 +37,9 @@ void coto_launch_use(struct coto_sandbox *sandbox, int channel_fd, const struct 
 /* The launcher's number of it. */
 uint64_t coto_launch_number(const struct coto_sandbox *sandbox);
 
+/* The name of the driver that a sandbox of that isolation would have. */
+const char *coto_launch_driver(int isolation);
+
 /* Keeps at least min and at most max sandboxes of a plan ready. */
 int coto_launch_warm(int control_fd, const struct coto_plan *plan, unsigned min, unsigned max,
                      struct coto_err *err);
