@@ -17,7 +17,8 @@ static const char head[] =
     "refused.\n"
     "\n"
     "Tokens go into `Authorization: Bearer TOKEN`. *service*: a service's token, or the owner on the unix socket.\n"
-    "*sandbox*: that sandbox's own `access_token`, or its service. *anybody*: no token.\n\n"
+    "*sandbox*: that sandbox's own `access_token`, or its service. *operator*: a service's token with `metrics` in its\n"
+    "scope, the local token, or the owner on the unix socket. *anybody*: no token.\n\n"
     "A `POST` to run, create or execute may carry an `Idempotency-Key`: sent again, it gets the same answer\n"
     "([RECORDS.md](RECORDS.md)).\n";
 
@@ -66,7 +67,7 @@ static const char tail[] =
 
 static const char *access_word(enum coto_access access)
 {
-    static const char *const words[] = {"anybody", "service", "sandbox", "sandbox"};
+    static const char *const words[] = {"anybody", "service", "sandbox", "sandbox", "operator"};
 
     return words[access];
 }
@@ -112,8 +113,9 @@ static void print_endpoints(void)
 
 static void print_type(const struct coto_body_field *f)
 {
-    static const char *const words[] = {"text", "word", "uuid", "time", "whole number", "number", "boolean",
-                                        "any JSON", "list of texts", "object of texts"};
+    static const char *const words[] = {"text", "text without control characters", "word", "uuid", "time",
+                                        "whole number", "number", "boolean", "any JSON",
+                                        "list of texts", "object of texts"};
 
     switch (f->kind) {
     case COTO_KIND_OBJECT:

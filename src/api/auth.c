@@ -1,6 +1,7 @@
 /* Who calls, and may they.
  *
- *   a service's token (JWT)   the tenant is its subject; `read` and `write` in its scope
+ *   a service's token (JWT)   the tenant is its subject; `read` and `write` in its scope, and
+ *                             `metrics`, without which it sees nothing that concerns all tenants
  *   a sandbox's token (JWT)   that sandbox and nothing else
  *   the local token           tenant "local"; never over TLS, where others can reach us
  *   no token, unix socket     tenant "uid:N": the owner of the service, or root
@@ -52,7 +53,7 @@ static int by_sandbox_token(struct api_call *call, const struct coto_claims *cla
 
     if (!s || strcmp(s->tenant, claims->sub) != 0)
         return refuse(err);
-    if (call->endpoint->access == COTO_ACCESS_SERVICE)
+    if (call->endpoint->access == COTO_ACCESS_SERVICE || call->endpoint->access == COTO_ACCESS_OPERATOR)
         return forbid(err, "the token of a sandbox is good for that sandbox only");
     if (call->endpoint->access == COTO_ACCESS_SANDBOX && strcmp(call->id, s->id) != 0) {
         coto_err_set(err, COTO_ERR_NOTFOUND, 0, "no such sandbox");
@@ -73,10 +74,13 @@ static int by_service_token(struct api_call *call, const struct coto_claims *cla
                             struct coto_err *err)
 {
     bool reads = strcmp(call->endpoint->method, "GET") == 0;
+    bool operates = call->endpoint->access == COTO_ACCESS_OPERATOR;
 
     if (is_reserved(claims->sub))
         return refuse(err);
-    if (!coto_jwt_allows(claims, reads ? "read" : "write"))
+    if (operates && !(claims->has_scope && coto_jwt_allows(claims, "metrics")))
+        return forbid(err, "the token's scope has no `metrics`");
+    if (!operates && !coto_jwt_allows(claims, reads ? "read" : "write"))
         return forbid(err, reads ? "the token's scope has no `read`"
                                  : "the token's scope has no `write`");
     snprintf(call->caller.tenant, sizeof call->caller.tenant, "%s", claims->sub);

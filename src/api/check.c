@@ -48,6 +48,17 @@ static int check_text(struct api_job *job, const struct coto_body_field *field, 
     return 0;
 }
 
+/* It is kept in records and told in logs, where a line's end or an escape would be another's words. */
+static int check_name(struct api_job *job, const struct coto_body_field *field, const char *name,
+                      const json_t *value)
+{
+    if (check_text(job, field, name, value))
+        return -1;
+    if (coto_utf8_is_plain(json_string_value(value), json_string_length(value)))
+        return 0;
+    return fail(job, name, "must not have control characters");
+}
+
 static int check_word(struct api_job *job, const struct coto_body_field *field, const char *name,
                       const json_t *value)
 {
@@ -163,6 +174,8 @@ static int check_value(struct api_job *job, const struct coto_body_field *field,
     switch (field->kind) {
     case COTO_KIND_TEXT:
         return check_text(job, field, name, value);
+    case COTO_KIND_NAME:
+        return check_name(job, field, name, value);
     case COTO_KIND_WORD:
         return check_word(job, field, name, value);
     case COTO_KIND_NUMBER:

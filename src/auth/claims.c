@@ -31,19 +31,6 @@ json_t *coto_claims_load(const char *text, size_t len)
 
 /* ---- reading ---- */
 
-/* Names end up in logs, tables and file names: they have no controls and read as they are. */
-static bool is_plain(const char *text, size_t len)
-{
-    const unsigned char *p = (const unsigned char *)text;
-
-    for (size_t n; len > 0; p += n, len -= n) {
-        n = coto_utf8_len(p, len);
-        if (n == 0 || *p < ' ' || *p == 0x7f || coto_utf8_misleads(coto_utf8_value(p, n)))
-            return false;
-    }
-    return true;
-}
-
 static int copy_text(const json_t *value, const char *name, char *ret_text, size_t size,
                      struct coto_err *err)
 {
@@ -51,7 +38,7 @@ static int copy_text(const json_t *value, const char *name, char *ret_text, size
 
     if (!json_is_string(value))
         return coto_jwt_refuse(err, "%s is not a string", name);
-    if (len == 0 || len >= size || !is_plain(json_string_value(value), len))
+    if (len == 0 || len >= size || !coto_utf8_is_plain(json_string_value(value), len))
         return coto_jwt_refuse(err, "%s is empty, too long or has odd letters", name);
     memcpy(ret_text, json_string_value(value), len + 1);
     return 0;

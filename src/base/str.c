@@ -203,3 +203,15 @@ bool coto_utf8_misleads(unsigned value)
            value == 0x200f || (value >= 0x2028 && value <= 0x202e) ||
            (value >= 0x2066 && value <= 0x2069);
 }
+
+bool coto_utf8_is_plain(const char *text, size_t len)
+{
+    const unsigned char *p = (const unsigned char *)text;
+
+    for (size_t n; len > 0; p += n, len -= n) {
+        n = coto_utf8_len(p, len);
+        if (n == 0 || *p < ' ' || *p == 0x7f || coto_utf8_misleads(coto_utf8_value(p, n)))
+            return false;
+    }
+    return true;
+}

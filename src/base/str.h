@@ -58,3 +58,5 @@ unsigned coto_utf8_value(const unsigned char *p, size_t len);
 /* C1 controls, and the marks that break lines or reorder text so that it reads as other
  * than it is (CVE-2021-42574). */
 bool coto_utf8_misleads(unsigned value);
+/* UTF-8 without controls and without these: a name that reads as it is, in logs and tables too. */
+bool coto_utf8_is_plain(const char *text, size_t len);

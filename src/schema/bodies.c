@@ -18,7 +18,7 @@ enum { F_PLAIN = 0, F_MUST = COTO_FIELD_MUST, F_NULLABLE = COTO_FIELD_NULL, F_MU
 /* clang-format off */
 const struct coto_body_field coto_body_fields[] = {
     F(IN_RUNS, "code", TEXT, none, MUST, 0, 16 * COTO_MB, "", "the program's text")
-    F(IN_ALL, "language", TEXT, none, PLAIN, 0, 64, "",
+    F(IN_ALL, "language", NAME, none, PLAIN, 0, 64, "",
       "language of the code: python unless the profile says otherwise")
     F(IN_RUNS, "input", ANY, none, PLAIN, 0, 0, "",
       "reaches the code as JSON on its standard input")
@@ -34,8 +34,8 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN_NEW, "resource_limits", LIMITS, none, PLAIN, 0, 0, "", "limits of the sandbox")
     F(IN_NEW, "isolation_level", WORD, none, PLAIN, 0, 0, "standard|high",
       "standard: namespaces and every kernel wall; high: a container, gVisor's unless the operator says otherwise, refused (422) where the host has none")
-    F(IN_NEW, "profile", TEXT, none, PLAIN, 0, 64, "", "built-in policy to start from")
-    F(IN_NEW | IN(sandbox) | IN(record), "agent_id", TEXT, none, NULLABLE, 0, 120, "",
+    F(IN_NEW, "profile", NAME, none, PLAIN, 0, 64, "", "built-in policy to start from")
+    F(IN_NEW | IN(sandbox) | IN(record), "agent_id", NAME, none, NULLABLE, 0, 120, "",
       "the caller's own name for who runs this")
     F(IN_ALL, "cold", BOOL, none, PLAIN, 0, 0, "",
       "start a fresh interpreter instead of one that waits")
@@ -43,7 +43,7 @@ const struct coto_body_field coto_body_fields[] = {
       "reply with the contents of the files left in output/")
     F(IN_RUNS, "async", BOOL, none, PLAIN, 0, 0, "",
       "answer at once (202) with the execution's id")
-    F(IN_RUNS, "callback_url", TEXT, none, PLAIN, 0, 2048, "",
+    F(IN_RUNS, "callback_url", NAME, none, PLAIN, 0, 2048, "",
       "of an async execution: its status is posted there at the end, signed; the operator has to have allowed the origin")
     F(IN(file), "path", TEXT, none, MUST, 1, 4000, "",
       "where: relative to the workspace, or below /tmp")

@@ -57,6 +57,7 @@ enum coto_body {
 
 enum coto_kind {
     COTO_KIND_TEXT,   /* max: bytes */
+    COTO_KIND_NAME,   /* the same without controls: it is told in logs and tables */
     COTO_KIND_WORD,   /* one of `words` */
     COTO_KIND_UUID,
     COTO_KIND_TIME,   /* UTC, RFC 3339 */

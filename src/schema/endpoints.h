@@ -7,6 +7,8 @@
  *            unix socket
  *   SANDBOX  the holder of that sandbox's own token, or its service
  *   EXECUTION  the holder of the token of the sandbox it is in, or its service
+ *   OPERATOR   who may see what concerns all tenants: a service's token with `metrics` in its
+ *            scope, the local token, or the owner of the unix socket
  *
  *   PLAIN    one answer
  *   LIVE     also as server-sent events while it runs, or later (async)
@@ -18,7 +20,7 @@
 
 #include <stdbool.h>
 
-enum coto_access { COTO_ACCESS_OPEN, COTO_ACCESS_SERVICE, COTO_ACCESS_SANDBOX, COTO_ACCESS_EXECUTION };
+enum coto_access { COTO_ACCESS_OPEN, COTO_ACCESS_SERVICE, COTO_ACCESS_SANDBOX, COTO_ACCESS_EXECUTION, COTO_ACCESS_OPERATOR };
 enum coto_how { COTO_HOW_PLAIN, COTO_HOW_LIVE, COTO_HOW_UPLOAD };
 
 /* clang-format off */
@@ -63,7 +65,7 @@ enum coto_how { COTO_HOW_PLAIN, COTO_HOW_LIVE, COTO_HOW_UPLOAD };
       "the service runs") \
     X(readyz, "GET", "/readyz", OPEN, PLAIN, none, health, 200, \
       "the service takes requests; 503 while it ends or cannot write its records") \
-    X(metrics, "GET", "/metrics", SERVICE, PLAIN, none, text, 200, \
+    X(metrics, "GET", "/metrics", OPERATOR, PLAIN, none, text, 200, \
       "counters in Prometheus text format")
 /* clang-format on */
 

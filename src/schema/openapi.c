@@ -71,6 +71,17 @@ static void add_number(struct coto_json *json, const struct coto_body_field *fie
     add_max(json, "maximum", field);
 }
 
+/* What coto_utf8_is_plain refuses. Not the contrary of it: there are those to whom $ is before a last
+ * line's end. */
+static void add_plain(struct coto_json *json)
+{
+    coto_json_begin(json, "not", '{');
+    coto_json_str(json, "type", "string");
+    coto_json_str(json, "pattern",
+                  "[\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]");
+    coto_json_end(json, '}');
+}
+
 static void add_text(struct coto_json *json, const struct coto_body_field *field)
 {
     add_type(json, "string", field->flags & COTO_FIELD_NULL);
@@ -80,6 +91,8 @@ static void add_text(struct coto_json *json, const struct coto_body_field *field
         coto_json_str(json, "format", "date-time");
     if (field->kind == COTO_KIND_WORD)
         add_words(json, field->words, field->flags & COTO_FIELD_NULL);
+    if (field->kind == COTO_KIND_NAME)
+        add_plain(json);
     if (field->min > 0)
         coto_json_int(json, "minLength", field->min);
     add_max(json, "maxLength", field);
@@ -89,6 +102,7 @@ static void add_kind(struct coto_json *json, const struct coto_body_field *field
 {
     switch (field->kind) {
     case COTO_KIND_TEXT:
+    case COTO_KIND_NAME:
     case COTO_KIND_WORD:
     case COTO_KIND_UUID:
     case COTO_KIND_TIME:

@@ -98,7 +98,7 @@ class Spec:
         if kind in ("number", "integer"):
             low, high = schema.get("minimum", schema.get("exclusiveMinimum", 0)), schema.get("maximum", 10**6)
             return st.integers(low, high) if kind == "integer" else st.floats(low, high, exclude_min=True)
-        return {"string": text.filter(lambda it: len(it) >= schema.get("minLength", 0)), "boolean": st.booleans(),
+        return {"string": text.filter(lambda it: len(it) >= schema.get("minLength", 0) and ("not" not in schema or self.is_valid(schema, it))), "boolean": st.booleans(),
                 "null": st.none()}[kind]
 
 

@@ -242,6 +242,28 @@ def test_ap_14_a_token_ends_with_its_sandbox(service):
     assert service.get(path, token=box["access_token"]).status in (401, 404)
 
 
+# ---- names ----
+
+@pytest.mark.parametrize("odd", ["\n", "\x1b[2J", "\x7f", "\x85", "\u202e", "\t", "\u2028"])
+@pytest.mark.parametrize("field", ["agent_id", "language", "profile", "callback_url"])
+def test_names_have_no_control_characters(service, field, odd):
+    """They end up in records and logs, where they would be another's words."""
+    paths = ["/api/v1/run"] + (["/api/v1/sandbox/create"] if field != "callback_url" else [])
+    for path in paths:
+        body = {field: f"a{odd}b"} | ({"code": "print(1)"} if path.endswith("run") else {})
+        reply = service.post(path, **body)
+        assert (reply.status, reply.json["field"], reply.json["message"]) == (400, field, f"{field}: must not have control characters"), reply
+    assert not service.rows("SELECT * FROM executions WHERE agent LIKE 'a%b'")
+
+
+def test_other_letters_may_be_in_names(service):
+    """The control: it is not that they are refused for being no ASCII."""
+    name = "añ b/ü-\u4e2d\U0001f600"
+    reply = service.run("print(1)", agent_id=name)
+    assert reply.status == 200
+    assert service.get(f"/api/v1/executions/{reply.json['execution_id']}").json["agent_id"] == name
+
+
 # ---- AP-18 ----
 
 def test_ap_18_the_api_is_out_of_reach_from_inside(service):

@@ -23,6 +23,10 @@ def test_promtool_has_nothing_to_say(service):
     assert (done.returncode, done.stdout + done.stderr) == (0, b""), done
 
 
+def test_the_local_token_opens_them(service):
+    assert promtool(service.get("/metrics", token=True).body).returncode == 0
+
+
 def test_control_promtool_would_see_it(service):
     """A counter without its help, and a name that cannot be."""
     text = service.get("/metrics").body

@@ -183,6 +183,16 @@ def execute(service, sandbox, token):
     return service.post(f"/api/v1/sandbox/{sandbox}/execute", code="print(5)", token=token)
 
 
+def test_metrics_are_for_operators(service, alice):
+    """They tell of all tenants: a token that may do all its tenant may does not open them."""
+    for token in (alice, service.mint("alice", "--scope", "read write"), service.mint("alice", "--scope", "metricss read")):
+        assert refusal(service.get("/metrics", token=token)) == (403, "the token's scope has no `metrics`")
+    assert service.get("/metrics").status == 401
+    token = service.mint("prometheus", "--scope", "metrics")
+    assert b"coto_executions_total" in service.get("/metrics", token=token).body
+    assert service.get("/api/v1/sandbox", token=token).status == 403, "and opens nothing else"
+
+
 def test_the_token_of_a_sandbox_opens_that_one_only(service, sandboxes, alice):
     (one, token), (two, _), (theirs, _) = sandboxes
     assert execute(service, one, token).json["output"] == "5\n"
