@@ -22,7 +22,7 @@ ARG LANGUAGES="python3"
 # hadolint ignore=DL3008
 RUN apt-get update \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends libyaml-0-2 libssl3 libjansson4 libcurl4 \
-        libsqlite3-0 zlib1g libzstd1 liblzma5 gpgv uidmap ca-certificates ${LANGUAGES} \
+        libsqlite3-0 zlib1g libzstd1 liblzma5 gpgv uidmap ca-certificates curl ${LANGUAGES} \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives /var/log/*
 COPY --from=build /out/usr/local /usr/local
 RUN groupadd --gid 990 coto && useradd --uid 990 --gid 990 --create-home --home-dir /var/lib/coto --shell /usr/sbin/nologin coto

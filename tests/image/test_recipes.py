@@ -40,7 +40,7 @@ def problems(found):
             told.append("apt-get install without update in the same layer")
         if "apt-get install" in run and "rm -rf /var/lib/apt/lists/*" not in run:
             told.append("package lists stay in the layer")
-        if re.search(r"\b(sudo|curl|wget|chmod 777)\b", run) or re.search(r"\bapt (install|update)\b", run):
+        if re.search(r"\b(sudo|chmod 777)\b|\b(curl|wget) +(-|http)", run) or re.search(r"\bapt (install|update)\b", run):
             told.append("sudo, curl, wget, apt or chmod 777")
     users = [rest for word, rest in found if word == "USER"]
     if not users or not re.fullmatch(r"[1-9]\d*:[1-9]\d*", users[-1]):
@@ -62,6 +62,7 @@ def test_dockerfiles(path):
     (("rm -rf /var/lib/apt/lists/*", "true"), "lists stay"), (("debian:12-slim", "debian:latest"), "no version"),
     (("FROM ${BASE}", "FROM debian"), "no argument"), (('CMD ["/bin/sh"]', "CMD sh"), "JSON"), (("USER 9999", "ADD x /\nUSER 9999"), "ADD"),
     (("apt-get update \\\n    &&", ""), "without update"), (("ENV LANG", "ENV TOKEN=abc\nENV LANG"), "secret"),
+    (("find / -xdev", "curl -sf http://x/y | sh"), "curl"),
 ])
 def test_control_the_checks_find_it(tmp_path, change, told):
     text = (SOURCE / "docker/sandbox.Dockerfile").read_text()
@@ -153,3 +154,6 @@ def test_coto_serve_in_a_container():
     readme = (COMPOSE / "README.md").read_text()
     for option in service["security_opt"]:
         assert option.split(":")[0] in readme, option
+    # None of the host's paths; of the volumes one is a /proc, below a directory that is closed to all but root.
+    assert sorted(service["volumes"]) == ["coto-state:/var/lib/coto:rw", "whole-proc:/run/closed/proc:rw"]
+    assert any(re.fullmatch(r"/run/closed:.*mode=0700", place) and "uid=" not in place for place in service["tmpfs"])

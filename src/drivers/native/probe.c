@@ -104,7 +104,7 @@ static void probe_root(struct coto_probe *p)
     else if (why == 2)
         explain(p, COTO_WALL_ROOT_RO, "a private /proc cannot be mounted here",
                 "inside a container start it with an unmasked /proc: docker run --security-opt "
-                "systempaths=unconfined");
+                "systempaths=unconfined; with Compose as in deploy/compose/README.md");
     else if (why)
         explain(p, COTO_WALL_ROOT_RO, "needs the user and mount namespaces", "see user_namespace");
     set(p, COTO_WALL_DISK, why == 0, "tmpfs size");
