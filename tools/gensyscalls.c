@@ -34,6 +34,8 @@ static const char *errno_word(int error)
         return "EAFNOSUPPORT";
     case EOPNOTSUPP:
         return "EOPNOTSUPP";
+    case ENOPROTOOPT:
+        return "ENOPROTOOPT";
     default:
         return "?";
     }
@@ -48,7 +50,8 @@ static void print_heading(void)
            "answer. `-`: refused with the answer. A number that is not in the table answers\n"
            "ENOSYS, and so does -1. Calls of another architecture (i386, x32) end the process\n"
            "with SIGSYS. Arguments of 32 bits are judged by their low word; a rule that allows\n"
-           "by value also wants the high word to be zero. With `noexec`, memfd_create answers\n"
+           "by value also wants the high word to be zero, but for socket options, which the\n"
+           "kernel cuts to 32 bits too. With `noexec`, memfd_create answers\n"
            "EPERM. Below `debug`, prctl refuses PR_SET_SECCOMP too: it loads filters as seccomp\n"
            "does. Newer kernels answer uretprobe and uprobe (335, 336) themselves, before any\n"
            "filter.\n\n");

@@ -151,13 +151,12 @@ static bool persona_holds(uint64_t persona)
     return persona == 0x40000 || (persona & ~(uint64_t)0x20008) == 0;
 }
 
-static bool attaches_filter(uint32_t option)
+static bool sockopt_holds(uint32_t level, uint32_t option)
 {
-    static const uint32_t options[] = {FILTER_OPTIONS};
-
-    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
-        if (option == options[i])
-            return true;
+    for (size_t i = 0; i < SOCKOPT_LEVELS; i++)
+        for (int k = 0; sockopts[i].level == level && k < sockopts[i].count; k++)
+            if (option >= sockopts[i].spans[k].first && option <= sockopts[i].spans[k].last)
+                return true;
     return false;
 }
 
@@ -222,8 +221,7 @@ static bool holds(enum check_id check, const uint64_t args[6])
     case CHECK_SOCKETPAIR:
         return args[0] == FAMILY_UNIX && unix_holds(type, args[2]);
     case CHECK_SOCKOPT:
-        return (uint32_t)args[1] != PROTO_UDP &&
-               ((uint32_t)args[1] != LEVEL_SOCKET || !attaches_filter((uint32_t)args[2]));
+        return sockopt_holds((uint32_t)args[1], (uint32_t)args[2]);
     case CHECK_SENDTO:
         return !(args[3] & SEND_MORE);
     case CHECK_SENDMSG:
@@ -269,7 +267,7 @@ enum coto_seccomp_answer coto_seccomp_decide(int tier, uint32_t arch, int number
 /* ---- the compiler ------------------------------------------------------- */
 
 #define REACH 250      /* of the 255 a conditional jump has: room for two stepping stones */
-#define VERDICTS 8     /* distinct return values in one program */
+#define VERDICTS 10    /* distinct return values in one program */
 #define CHECK_BIT 1u   /* in an action: not a return value but a check, its id above */
 
 struct range {
@@ -385,14 +383,32 @@ static int compile_prlimit(struct builder *b, int deny)
     return emit_term(b, &core, emit_load(b, LOW_WORD(2)), allow);
 }
 
-/* The host has one budget for compiled filters, and they are little memory each. */
+/* A search over `count` intervals of option numbers from `first` on: odd ones are the spans,
+ * even ones lie between them. */
+static int compile_spans(struct builder *b, const struct sockopt_level *level, int first, int count)
+{
+    if (count == 1)
+        return emit_verdict(b, first % 2 ? SECCOMP_RET_ALLOW
+                                         : SECCOMP_RET_ERRNO | (uint32_t)check_rows[CHECK_SOCKOPT].error);
+    int middle = first + count / 2;
+    int above = compile_spans(b, level, middle, count - count / 2);
+    int below = compile_spans(b, level, first, count / 2);
+    uint32_t bound = middle % 2 ? level->spans[middle / 2].first : level->spans[middle / 2 - 1].last + 1u;
+    return emit_if(b, BPF_JGE, bound, above, below);
+}
+
 static int compile_sockopt(struct builder *b, int deny)
 {
-    static const struct term socket_level = {1, VALUES(LEVEL_SOCKET)};
-    static const struct term attach = {2, VALUES(FILTER_OPTIONS)};
-    int allow = emit_verdict(b, SECCOMP_RET_ALLOW);
+    int options[SOCKOPT_LEVELS];
+    int next = deny;
 
-    return emit_term(b, &socket_level, emit_term(b, &attach, deny, allow), allow);
+    for (size_t i = 0; i < SOCKOPT_LEVELS; i++) {
+        compile_spans(b, &sockopts[i], 0, 2 * sockopts[i].count + 1);
+        options[i] = emit_load(b, LOW_WORD(2));
+    }
+    for (size_t i = SOCKOPT_LEVELS; i-- > 0;)
+        next = emit_if(b, BPF_JEQ, sockopts[i].level, options[i], next);
+    return emit_load(b, LOW_WORD(1));
 }
 
 static int compile_check(struct builder *b, enum check_id id)
@@ -408,7 +424,7 @@ static int compile_check(struct builder *b, enum check_id id)
     if (id == CHECK_PRLIMIT)
         return emit_term(b, first, deny, compile_prlimit(b, deny));
     if (id == CHECK_SOCKOPT)
-        return emit_term(b, first, deny, compile_sockopt(b, deny));
+        return compile_sockopt(b, deny);
     if (check->kind == DENY_VALUES)
         return emit_term(b, first, deny, emit_verdict(b, SECCOMP_RET_ALLOW));
     int next = deny;

@@ -36,8 +36,10 @@ enum {
     TYPE_STREAM = 1,
     TYPE_DGRAM = 2,
     TYPE_SEQPACKET = 5,
+    PROTO_IP = 0,
     PROTO_TCP = 6,
     PROTO_UDP = 17,
+    PROTO_IPV6 = 41,
     LEVEL_SOCKET = 1,
     ADVICE_DONTNEED = 4,
     MODE_TYPE = 0170000,
@@ -51,9 +53,6 @@ enum {
     MAP_HUGE = 0x40000,   /* the host's reserve of huge pages is in no memory limit */
     MEMFD_HUGE = 4,
 };
-
-/* SO_ATTACH_FILTER, SO_ATTACH_BPF, and both for a group of ports. */
-#define FILTER_OPTIONS 26, 50, 51, 52
 
 /* One argument, by its low word: (low & mask) is one of the values. In a rule
  * that allows by value the high word must be zero besides. */
@@ -115,7 +114,7 @@ static const struct check checks[CHECK_COUNT] = {
                         {1, TYPES(TYPE_STREAM, TYPE_DGRAM)},
                         {2, VALUES(0, PROTO_TCP, PROTO_UDP)}}}},
     [CHECK_SOCKETPAIR] = {ALLOW, {UNIX_CLAUSE}},
-    [CHECK_SOCKOPT] = {DENY_VALUES, {{{1, VALUES(PROTO_UDP)}}}}, /* the rest: compile_sockopt */
+    [CHECK_SOCKOPT] = {ALLOW, {{{0}}}}, /* all of it: sockopts, compile_sockopt */
     [CHECK_SENDTO] = {DENY_BITS, {{{3, 0, SEND_MORE, {0}}}}},
     [CHECK_SENDMSG] = {DENY_BITS, {{{2, 0, SEND_MORE, {0}}}}},
     [CHECK_NOWAIT] = {DENY_BITS, {{{5, 0, READ_NOWAIT, {0}}}}},
@@ -124,3 +123,37 @@ static const struct check checks[CHECK_COUNT] = {
     [CHECK_FADVISE] = {DENY_VALUES, {{{3, VALUES(ADVICE_DONTNEED)}}}},
     [CHECK_MEMFD] = {DENY_BITS, {{{1, 0, MEMFD_HUGE, {0}}}}},
 };
+
+/* The options that setsockopt(2) sets, by level and number. Left out is what keeps memory that no
+ * limit counts (filters, keys, packet options, flow labels, memberships, saved SYNs), what loads
+ * modules or changes code paths of the whole host (TCP_ULP, UDP_ENCAP, UDP_GRO, TCP_TX_DELAY), and
+ * what nobody has asked for. Levels are in the order of their use. */
+struct span {
+    unsigned char first, last;
+};
+struct sockopt_level {
+    unsigned char level;
+    unsigned char count;
+    struct span spans[8];
+};
+#define SPANS(...) sizeof((struct span[]){__VA_ARGS__}) / sizeof(struct span), { __VA_ARGS__ }
+
+static const struct sockopt_level sockopts[] = {
+    /* to SO_BINDTODEVICE; SO_DETACH_FILTER to SO_INCOMING_CPU; SO_BINDTOIFINDEX, times of 64 bits;
+     * SO_TXREHASH to SO_PASSPIDFD */
+    {LEVEL_SOCKET, SPANS({1, 25}, {27, 49}, {62, 67}, {74, 76})},
+    /* TCP_NODELAY to TCP_CONGESTION; TCP_THIN_*, TCP_USER_TIMEOUT; TCP_FASTOPEN to
+     * TCP_NOTSENT_LOWAT; TCP_FASTOPEN_CONNECT; TCP_INQ */
+    {PROTO_TCP, SPANS({1, 13}, {16, 18}, {23, 25}, {30, 30}, {36, 36})},
+    /* IP_TOS, IP_TTL, IP_HDRINCL; IP_RECVOPTS to IP_FREEBIND; IP_PASSSEC to IP_RECVERR_RFC4884;
+     * IP_MULTICAST_*; IP_DROP_MEMBERSHIP; IP_MULTICAST_ALL to IP_LOCAL_PORT_RANGE */
+    {PROTO_IP, SPANS({1, 3}, {6, 15}, {18, 26}, {32, 34}, {36, 36}, {49, 51})},
+    /* IPV6_UNICAST_HOPS, IPV6_MULTICAST_*; IPV6_DROP_MEMBERSHIP to IPV6_V6ONLY;
+     * IPV6_MULTICAST_ALL to IPV6_RECVERR_RFC4884; IPV6_RECVPKTINFO to IPV6_RECVHOPOPTS;
+     * IPV6_RECVRTHDR; IPV6_RECVDSTOPTS; IPV6_RECVPATHMTU to IPV6_AUTOFLOWLABEL;
+     * IPV6_ADDR_PREFERENCES to IPV6_FREEBIND */
+    {PROTO_IPV6, SPANS({16, 19}, {21, 26}, {29, 31}, {49, 53}, {56, 56}, {58, 58}, {60, 68}, {72, 78})},
+    /* UDP_NO_CHECK6_*, UDP_SEGMENT */
+    {PROTO_UDP, SPANS({101, 103})},
+};
+#define SOCKOPT_LEVELS (sizeof sockopts / sizeof sockopts[0])

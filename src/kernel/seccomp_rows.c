@@ -64,6 +64,8 @@ static void allowed(const struct sink *sink, enum check_id id)
     for (int i = 0; i < 3; i++)
         if (checks[id].clauses[i][0].count)
             products(sink, checks[id].clauses[i], 0, &row);
+    for (size_t i = 0; id == CHECK_SOCKOPT && i < SOCKOPT_LEVELS; i++)
+        send_row(sink, &(struct coto_seccomp_row){1, {{1, UINT32_MAX, sockopts[i].level}}});
     if (id == CHECK_PERSONALITY) { /* the query -1, with or without its sign in the high word */
         send_row(sink, &(struct coto_seccomp_row){1, {{0, UINT64_MAX, UINT32_MAX}}});
         send_row(sink, &(struct coto_seccomp_row){1, {{0, UINT64_MAX, UINT64_MAX}}});

@@ -549,7 +549,7 @@
     X(PRLIMIT, EINVAL, "pid is not 1, coto-init; RLIMIT_CORE is only read") \
     X(SOCKET, EAFNOSUPPORT, "UNIX stream, dgram, seqpacket; INET and INET6 stream, dgram with protocol 0, TCP, UDP") \
     X(SOCKETPAIR, EAFNOSUPPORT, "UNIX stream, dgram or seqpacket, protocol 0") \
-    X(SOCKOPT, EOPNOTSUPP, "level is not IPPROTO_UDP; at SOL_SOCKET the option attaches no filter") \
+    X(SOCKOPT, ENOPROTOOPT, "the option is one of those listed in docs/SANDBOX.md") \
     X(SENDTO, EOPNOTSUPP, "flags hold no MSG_MORE") \
     X(SENDMSG, EOPNOTSUPP, "flags hold no MSG_MORE") \
     X(NOWAIT, EOPNOTSUPP, "flags hold no RWF_NOWAIT") \

@@ -8,6 +8,7 @@ HOLD = r"""
 #include <linux/rtnetlink.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <netinet/udp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -203,6 +204,55 @@ static int one_filter(void)
     return 1;
 }
 
+/* What is sent along with every packet: a message of somebody else's level is kept unread. */
+static int one_packet_options(void)
+{
+    static union {
+        struct cmsghdr head;
+        char bytes[64000];
+    } options = {{.cmsg_len = 64000, .cmsg_level = 0xffff}};
+    int fd = socket(AF_INET6, SOCK_DGRAM, 0);
+
+    if (fd < 0 || setsockopt(fd, IPPROTO_IPV6, 6 /* IPV6_2292PKTOPTIONS */, &options, sizeof options))
+        return 0;
+    held += sizeof options;
+    return 1;
+}
+
+/* A key per peer (TCP_MD5SIG), of peers that nobody is. */
+static int one_tcp_key(void)
+{
+    static unsigned peer = 0x0a000000;
+    int fd = socket(AF_INET, SOCK_STREAM, 0), n = 0;
+
+    for (; fd >= 0 && n < 500; n++) {
+        struct tcp_md5sig key = {.tcpm_keylen = 16};
+        struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(peer++)};
+        memcpy(&key.tcpm_addr, &at, sizeof at);
+        if (setsockopt(fd, IPPROTO_TCP, TCP_MD5SIG, &key, sizeof key))
+            break;
+        held += 192;
+    }
+    return n > 0;
+}
+
+/* A group that the interface has to know of, as well as the socket. */
+static int one_membership(void)
+{
+    static unsigned group;
+    int fd = socket(AF_INET6, SOCK_DGRAM, 0), n = 0;
+
+    for (; fd >= 0 && n < 2000; n++, group++) {
+        struct ipv6_mreq at = {.ipv6mr_interface = 1};
+        unsigned char *byte = at.ipv6mr_multiaddr.s6_addr;
+        byte[0] = 0xff, byte[1] = 2, byte[13] = group >> 16, byte[14] = group >> 8, byte[15] = group;
+        if (setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &at, sizeof at))
+            break;
+        held += 256;
+    }
+    return n > 0;
+}
+
 static int one_seccomp(void)
 {
     static struct sock_filter code[4000];
@@ -281,6 +331,7 @@ static const struct {
     {"pipe", one_pipe},       {"unix", one_unix},           {"unix_dgram", one_unix_dgram},
     {"in_flight", one_in_flight}, {"tcp", one_tcp},         {"udp", one_udp},
     {"udp_cork", one_udp_cork}, {"udp_msg_more", one_udp_msg_more}, {"netlink", one_netlink},
+    {"packet_options", one_packet_options}, {"tcp_key", one_tcp_key}, {"membership", one_membership},
     {"filter", one_filter},   {"seccomp", one_seccomp},     {"epoll", one_epoll},
     {"inotify", one_inotify}, {"timer", one_timer},         {"msg", one_msg},
 };

@@ -6,6 +6,9 @@
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <netinet/udp.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -134,14 +137,14 @@ static void sweep_limits(struct machine *m, int tier)
     }
 }
 
-/* Every option of the socket, of TCP and of UDP. */
+/* Every option of every level, and levels that there are not. */
 static void sweep_options(struct machine *m, int tier)
 {
-    static const uint32_t levels[] = {0, SOL_SOCKET, 6, 17, 41, 0xffffffff};
-
-    for (size_t level = 0; level < sizeof levels / sizeof levels[0]; level++)
-        for (uint32_t option = 0; option < 128; option++)
-            try_args(m, tier, SYS_setsockopt, (uint64_t[3]){0, levels[level], option});
+    for (uint32_t level = 0; level < 300; level++)
+        for (uint32_t option = 0; option < 140; option++)
+            try_args(m, tier, SYS_setsockopt, (uint64_t[3]){0, level, option});
+    try_args(m, tier, SYS_setsockopt, (uint64_t[3]){0, 0xffffffff, 2});
+    try_args(m, tier, SYS_setsockopt, (uint64_t[3]){0, SOL_SOCKET, 0xffffffff});
 }
 
 static void sweep(struct machine *m, int tier)
@@ -337,10 +340,90 @@ static void test_sockets(void **state)
     ALLOWED(STRICT, SYS_socketpair, 1, 0x80001, 0);
     REFUSED(STRICT, SYS_socketpair, 2, 1, 0, EAFNOSUPPORT);
     REFUSED(STRICT, SYS_socketpair, 30, 5, 0, EAFNOSUPPORT); /* AF_TIPC */
-    ALLOWED(STRICT, SYS_setsockopt, 3, 6, 3); /* TCP_CORK */
-    REFUSED(STRICT, SYS_setsockopt, 3, GARBAGE | 17, 1, EOPNOTSUPP); /* UDP_CORK */
     ALLOWED(STRICT, SYS_sendmsg, 3, 0, 0x4040);
     REFUSED(STRICT, SYS_sendmsg, 3, 0, GARBAGE | 0x8040, EOPNOTSUPP); /* MSG_MORE */
+}
+
+struct option {
+    int level, number;
+};
+
+/* By the names of the C library: the table has numbers. */
+static void test_socket_options_in_use(void **state)
+{
+    static const struct option used[] = {
+        {SOL_SOCKET, SO_DEBUG}, {SOL_SOCKET, SO_REUSEADDR}, {SOL_SOCKET, SO_REUSEPORT},
+        {SOL_SOCKET, SO_KEEPALIVE}, {SOL_SOCKET, SO_BROADCAST}, {SOL_SOCKET, SO_DONTROUTE},
+        {SOL_SOCKET, SO_SNDBUF}, {SOL_SOCKET, SO_RCVBUF}, {SOL_SOCKET, SO_OOBINLINE},
+        {SOL_SOCKET, SO_PRIORITY}, {SOL_SOCKET, SO_LINGER}, {SOL_SOCKET, SO_PASSCRED},
+        {SOL_SOCKET, SO_RCVLOWAT}, {SOL_SOCKET, SO_SNDLOWAT}, {SOL_SOCKET, SO_RCVTIMEO},
+        {SOL_SOCKET, SO_SNDTIMEO}, {SOL_SOCKET, SO_BINDTODEVICE}, {SOL_SOCKET, SO_TIMESTAMP},
+        {SOL_SOCKET, SO_TIMESTAMPNS}, {SOL_SOCKET, SO_TIMESTAMPING}, {SOL_SOCKET, SO_RXQ_OVFL},
+        {SOL_SOCKET, SO_PEEK_OFF}, {SOL_SOCKET, SO_MARK}, {SOL_SOCKET, SO_INCOMING_CPU},
+        {SOL_SOCKET, SO_PASSSEC}, {SOL_SOCKET, SO_MAX_PACING_RATE}, {SOL_SOCKET, 76 /* SO_PASSPIDFD */},
+        {SOL_SOCKET, 66 /* SO_RCVTIMEO_NEW */}, {SOL_SOCKET, 67 /* SO_SNDTIMEO_NEW */},
+        {IPPROTO_TCP, TCP_NODELAY}, {IPPROTO_TCP, TCP_MAXSEG}, {IPPROTO_TCP, TCP_CORK},
+        {IPPROTO_TCP, TCP_KEEPIDLE}, {IPPROTO_TCP, TCP_KEEPINTVL}, {IPPROTO_TCP, TCP_KEEPCNT},
+        {IPPROTO_TCP, TCP_SYNCNT}, {IPPROTO_TCP, TCP_LINGER2}, {IPPROTO_TCP, TCP_DEFER_ACCEPT},
+        {IPPROTO_TCP, TCP_WINDOW_CLAMP}, {IPPROTO_TCP, TCP_QUICKACK}, {IPPROTO_TCP, TCP_CONGESTION},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT}, {IPPROTO_TCP, TCP_FASTOPEN},
+        {IPPROTO_TCP, TCP_FASTOPEN_CONNECT}, {IPPROTO_TCP, 25 /* TCP_NOTSENT_LOWAT */},
+        {IPPROTO_IP, IP_TOS}, {IPPROTO_IP, IP_TTL}, {IPPROTO_IP, IP_PKTINFO}, {IPPROTO_IP, IP_RECVERR},
+        {IPPROTO_IP, IP_RECVTTL}, {IPPROTO_IP, IP_RECVTOS}, {IPPROTO_IP, IP_MTU_DISCOVER},
+        {IPPROTO_IP, IP_FREEBIND}, {IPPROTO_IP, IP_TRANSPARENT}, {IPPROTO_IP, IP_MULTICAST_IF},
+        {IPPROTO_IP, IP_MULTICAST_TTL}, {IPPROTO_IP, IP_MULTICAST_LOOP}, {IPPROTO_IP, IP_MULTICAST_ALL},
+        {IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT}, {IPPROTO_IP, IP_UNICAST_IF},
+        {IPPROTO_IPV6, IPV6_V6ONLY}, {IPPROTO_IPV6, IPV6_UNICAST_HOPS},
+        {IPPROTO_IPV6, IPV6_MULTICAST_IF}, {IPPROTO_IPV6, IPV6_MULTICAST_HOPS},
+        {IPPROTO_IPV6, IPV6_MULTICAST_LOOP}, {IPPROTO_IPV6, IPV6_RECVPKTINFO},
+        {IPPROTO_IPV6, IPV6_PKTINFO}, {IPPROTO_IPV6, IPV6_RECVHOPLIMIT}, {IPPROTO_IPV6, IPV6_RECVERR},
+        {IPPROTO_IPV6, IPV6_RECVTCLASS}, {IPPROTO_IPV6, IPV6_TCLASS}, {IPPROTO_IPV6, IPV6_MTU_DISCOVER},
+        {IPPROTO_IPV6, IPV6_DONTFRAG}, {IPPROTO_IPV6, IPV6_RECVRTHDR}, {IPPROTO_IPV6, IPV6_RECVDSTOPTS},
+        {IPPROTO_IPV6, 72 /* IPV6_ADDR_PREFERENCES */}, {IPPROTO_IPV6, IPV6_FREEBIND},
+        {IPPROTO_UDP, 103 /* UDP_SEGMENT */}};
+    int error;
+    (void)state;
+
+    for (size_t i = 0; i < sizeof used / sizeof used[0]; i++)
+        if (decide(COTO_SECCOMP_STRICT, SYS_setsockopt, 3, (uint64_t)used[i].level,
+                   (uint64_t)used[i].number, &error) != COTO_ANSWER_ALLOW)
+            fail_msg("level %d, option %d is refused", used[i].level, used[i].number);
+}
+
+static void test_socket_options_that_cost_the_host(void **state)
+{
+    static const struct option costly[] = {
+        {SOL_SOCKET, SO_ATTACH_FILTER}, {SOL_SOCKET, SO_ATTACH_BPF},
+        {SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF}, {SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF},
+        {SOL_SOCKET, SO_ZEROCOPY}, {SOL_SOCKET, SO_TXTIME}, {SOL_SOCKET, 73 /* SO_RESERVE_MEM */},
+        {SOL_SOCKET, 0}, {SOL_SOCKET, 127},
+        {IPPROTO_TCP, TCP_MD5SIG}, {IPPROTO_TCP, TCP_MD5SIG_EXT}, {IPPROTO_TCP, TCP_REPAIR},
+        {IPPROTO_TCP, TCP_REPAIR_OPTIONS}, {IPPROTO_TCP, TCP_REPAIR_WINDOW}, {IPPROTO_TCP, TCP_ULP},
+        {IPPROTO_TCP, TCP_SAVE_SYN}, {IPPROTO_TCP, TCP_FASTOPEN_KEY}, {IPPROTO_TCP, 37 /* TCP_TX_DELAY */},
+        {IPPROTO_TCP, 38 /* TCP_AO_ADD_KEY */}, {IPPROTO_IP, IP_OPTIONS},
+        {IPPROTO_IP, IP_ADD_MEMBERSHIP}, {IPPROTO_IP, IP_ADD_SOURCE_MEMBERSHIP},
+        {IPPROTO_IP, IP_BLOCK_SOURCE}, {IPPROTO_IP, IP_MSFILTER}, {IPPROTO_IP, MCAST_JOIN_GROUP},
+        {IPPROTO_IP, MCAST_JOIN_SOURCE_GROUP}, {IPPROTO_IP, MCAST_MSFILTER},
+        {IPPROTO_IP, IP_XFRM_POLICY}, {IPPROTO_IP, 64 /* IPT_SO_SET_REPLACE */},
+        {IPPROTO_IPV6, IPV6_ADDRFORM}, {IPPROTO_IPV6, IPV6_2292PKTOPTIONS}, {IPPROTO_IPV6, IPV6_HOPOPTS},
+        {IPPROTO_IPV6, IPV6_RTHDR}, {IPPROTO_IPV6, IPV6_DSTOPTS}, {IPPROTO_IPV6, IPV6_RTHDRDSTOPTS},
+        {IPPROTO_IPV6, IPV6_JOIN_GROUP}, {IPPROTO_IPV6, IPV6_JOIN_ANYCAST},
+        {IPPROTO_IPV6, 32 /* IPV6_FLOWLABEL_MGR */}, {IPPROTO_IPV6, MCAST_JOIN_GROUP},
+        {IPPROTO_IPV6, MCAST_MSFILTER}, {IPPROTO_IPV6, IPV6_XFRM_POLICY},
+        {IPPROTO_UDP, UDP_CORK}, {IPPROTO_UDP, 100 /* UDP_ENCAP */}, {IPPROTO_UDP, 104 /* UDP_GRO */},
+        {282 /* SOL_TLS */, 1}, {132 /* SOL_SCTP */, 1}, {136 /* SOL_UDPLITE */, 10}, {284 /* SOL_MPTCP */, 1},
+        {255 /* SOL_RAW */, 1}, {270 /* SOL_NETLINK */, 1}, {-1, SO_REUSEADDR}};
+    int error;
+    (void)state;
+
+    for (size_t i = 0; i < sizeof costly / sizeof costly[0]; i++) {
+        uint64_t level = (uint64_t)costly[i].level, number = (uint64_t)costly[i].number;
+        if (decide(COTO_SECCOMP_DEBUG, SYS_setsockopt, 3, level, number, &error) !=
+            COTO_ANSWER_ERRNO)
+            fail_msg("level %d, option %d is allowed", costly[i].level, costly[i].number);
+        assert_int_equal(error, ENOPROTOOPT);
+        REFUSED(DEBUG, SYS_setsockopt, 3, GARBAGE | level, GARBAGE | number, ENOPROTOOPT);
+    }
 }
 
 static void test_memory_and_watches(void **state)
@@ -575,6 +658,8 @@ int main(void)
         cmocka_unit_test(test_tiers),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_sockets),
+        cmocka_unit_test(test_socket_options_in_use),
+        cmocka_unit_test(test_socket_options_that_cost_the_host),
         cmocka_unit_test(test_memory_and_watches),
         cmocka_unit_test(test_foreign_abis_die),
         cmocka_unit_test(test_counts),

@@ -4,7 +4,7 @@ from escape.lib_calls import HIGH, answers, reached, row, summary
 
 TITLE = "garbage in bits 32 to 63"
 TRIED = ("every argument rule (ioctl, fcntl, prctl, clone, socket, socketpair, mknod, personality, sched, "
-         "prlimit) with 0x123 above it")
+         "prlimit, setsockopt) with 0x123 above it")
 WALLS = ["seccomp"]
 SIGNED = 0xffffffff << 32
 # name: number, arguments, position of the one that is judged, the filter's answer
@@ -23,6 +23,7 @@ CALLS = {
     "mknodat_block": (259, (-100, "s:/workspace/b", 0o60666, 0xfe00), 2, "EPERM"),
     "read_implies_exec": (135, (0x400000,), 0, "EPERM"), "fifo_scheduler": (144, (0, 1, "m:1"), 1, "EPERM"),
     "prlimit_init": (302, (1, 7, 0, "b:16"), 0, "EINVAL"), "affinity_init": (203, (1, 8, "m:1,0"), 0, "EPERM"),
+    "sockopt_level": (54, (-1, 282, 1, 0, 0), 1, "ENOPROTOOPT"), "sockopt_filter": (54, (-1, 1, 26, 0, 0), 2, "ENOPROTOOPT"),
 }
 # Allowed by value: with a high word that is not zero the value is another one, and refused.
 ALLOWED = {"unix": (41, (1, 1, 0), 0, "EAFNOSUPPORT"), "unix_pair": (53, (1, 1, 0, "b:8"), 0, "EAFNOSUPPORT"),
