@@ -3,7 +3,6 @@
 
 #include "api/flow.h"
 #include "base/units.h"
-#include "kernel/apparmor.h"
 #include "report/json.h"
 
 #include <stdio.h>
@@ -12,14 +11,11 @@
 #define KEEP_BYTES (10 * COTO_MB)
 #define PROCS_MAX 60000 /* a frame has 16 bits for a process number */
 
-/* The common case has an interpreter waiting for it. An AppArmor profile comes with an
- * execve, and that one makes none. */
+/* The common case has an interpreter waiting for it. */
 void api_plan_parked(struct coto_plan *plan)
 {
-    bool profiled = plan->apparmor && coto_apparmor_is_on();
-
     plan->parked = plan->language && strcmp(plan->language->name, "python") == 0 &&
-                   plan->stage_count == 1 && !plan->caps && !profiled;
+                   plan->stage_count == 1 && !plan->caps;
 }
 
 void api_run_plan(struct api_job *job, struct coto_run_in *in)

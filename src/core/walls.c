@@ -71,7 +71,7 @@ static void apparmor(struct coto_session *s, const struct coto_frame *f)
     if (!up)
         snprintf(wall->note, sizeof wall->note, "profile '%s' %s", s->plan->apparmor,
                  coto_apparmor_why(why));
-    say(s, COTO_WALL_APPARMOR, up, label ? "profile at execve" : "", label ? label : "");
+    say(s, COTO_WALL_APPARMOR, up, label ? "profile" : "", label ? label : "");
     free(label);
 }
 

@@ -57,24 +57,28 @@ bool init_parked_wait(struct init *init)
     return init->parked_pid > 0;
 }
 
-static int send_program(int fd, const struct coto_frame *frame, const int stdio[3])
+/* Its stdio and, with the first, a /proc to ask for its AppArmor profile in: by the second it has
+ * run user code, which must not get hold of that. */
+static int send_program(const struct init *init, const struct coto_frame *frame, const int stdio[3])
 {
     union {
         struct cmsghdr head;
-        char space[CMSG_SPACE(3 * sizeof(int))];
+        char space[CMSG_SPACE(4 * sizeof(int))];
     } control = {0};
+    const int fds[4] = {stdio[0], stdio[1], stdio[2], init->labels_fd};
+    const size_t size = (init->labels_fd < 0 || init->has_answered ? 3 : 4) * sizeof(int);
     /* The payload lies behind its header in the reader's buffer. */
     struct iovec iov = {(void *)(frame->payload - COTO_FRAME_HEADER), frame->len + COTO_FRAME_HEADER};
     struct msghdr msg = {.msg_iov = &iov,
                          .msg_iovlen = 1,
                          .msg_control = &control,
-                         .msg_controllen = sizeof control.space};
+                         .msg_controllen = CMSG_SPACE(size)};
 
     control.head.cmsg_level = SOL_SOCKET;
     control.head.cmsg_type = SCM_RIGHTS;
-    control.head.cmsg_len = CMSG_LEN(3 * sizeof(int));
-    memcpy(CMSG_DATA(&control.head), stdio, 3 * sizeof(int));
-    return sendmsg(fd, &msg, MSG_NOSIGNAL) < 0 ? -1 : 0;
+    control.head.cmsg_len = CMSG_LEN(size);
+    memcpy(CMSG_DATA(&control.head), fds, size);
+    return sendmsg(init->parked_fd, &msg, MSG_NOSIGNAL) < 0 ? -1 : 0;
 }
 
 /* ---- sockets ---- */
@@ -162,7 +166,7 @@ pid_t init_parked_start(struct init *init, const struct coto_frame *frame, const
 
     for (int i = 0; i < 3; i++)
         stdio[i] = theirs[i] >= 0 ? theirs[i] : i;
-    int failed = send_program(init->parked_fd, frame, stdio) ? 1 : take_answer(init, err);
+    int failed = send_program(init, frame, stdio) ? 1 : take_answer(init, err);
     /* It has died meanwhile: the program is started anew. Where state is expected of it the
      * sandbox is lost instead: nothing may look as if it was kept. */
     if (failed > 0 && context)

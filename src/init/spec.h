@@ -17,6 +17,7 @@ struct init_spec {
     char *cwd;
     char *apparmor; /* NULL: none */
     bool apparmor_must;
+    bool label_now; /* there will be no execve to take it on */
     int labels_fd;
     uint64_t uid, gid, caps;
     bool has_uid, frames, noexec, own_dev, parked, context, kill_on_exit, bye_on_exit;

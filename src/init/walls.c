@@ -137,7 +137,8 @@ static int ask_profile(const struct init_spec *spec, struct init_report *report,
 {
     if (!spec->apparmor || !coto_up("apparmor"))
         return 0;
-    if (coto_apparmor_on_exec(spec->labels_fd, spec->apparmor, report->apparmor))
+    if ((spec->label_now ? coto_apparmor_now : coto_apparmor_on_exec)(spec->labels_fd, spec->apparmor,
+                                                                      report->apparmor))
         report->apparmor_errno = (uint64_t)errno;
     if (!spec->apparmor_must || coto_apparmor_is_enforced(report->apparmor))
         return 0;

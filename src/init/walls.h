@@ -14,7 +14,7 @@ struct init_report {
     uint64_t uid, gid, groups, nnp, seccomp, landlock, root_ro, fds_closed;
     uint64_t nofile, fsize, cpu, nproc, data, disk_bytes, disk_inodes;
     uint64_t apparmor_errno;
-    char apparmor[COTO_APPARMOR_LABEL]; /* the label at execve */
+    char apparmor[COTO_APPARMOR_LABEL]; /* the label, from execve on or already */
     struct coto_caps caps;
 };
 

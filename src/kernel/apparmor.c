@@ -20,28 +20,50 @@ bool coto_apparmor_is_on(void)
     return word == 'Y';
 }
 
-int coto_apparmor_on_exec(int proc_fd, const char *profile, char ret_label[COTO_APPARMOR_LABEL])
+#define ATTR "thread-self/attr/apparmor/"
+
+/* By the thread itself: the kernel takes it from nobody else. */
+static int ask(int fd, const char *word, const char *profile)
 {
     char text[COTO_APPARMOR_LABEL];
-    int len = snprintf(text, sizeof text, "exec %s", profile);
-    /* By the thread itself: the kernel takes it from nobody else. */
-    coto_auto_fd fd = openat(proc_fd, "thread-self/attr/apparmor/exec", O_RDWR | O_CLOEXEC);
+    int len = snprintf(text, sizeof text, "%s %s", word, profile);
 
-    if (len < 0 || (size_t)len >= sizeof text) {
-        errno = ENAMETOOLONG;
+    if (fd < 0 || len < 0 || (size_t)len >= sizeof text) {
+        errno = fd < 0 ? EOPNOTSUPP : ENAMETOOLONG;
         return -1;
     }
-    if (fd < 0)
-        errno = EOPNOTSUPP;
-    if (fd < 0 || write(fd, text, (size_t)len) != len)
-        return -1;
-    ssize_t got = pread(fd, text, sizeof text - 1, 0);
+    return write(fd, text, (size_t)len) == len ? 0 : -1;
+}
+
+static int read_label(int fd, char ret_label[COTO_APPARMOR_LABEL])
+{
+    char text[COTO_APPARMOR_LABEL];
+    ssize_t got = fd < 0 ? -1 : pread(fd, text, sizeof text - 1, 0);
+
     if (got < 0)
         return -1;
     text[got] = '\0';
     text[strcspn(text, "\n")] = '\0';
     memcpy(ret_label, text, sizeof text);
     return 0;
+}
+
+int coto_apparmor_on_exec(int proc_fd, const char *profile, char ret_label[COTO_APPARMOR_LABEL])
+{
+    coto_auto_fd fd = openat(proc_fd, ATTR "exec", O_RDWR | O_CLOEXEC);
+
+    return ask(fd, "exec", profile) || read_label(fd, ret_label) ? -1 : 0;
+}
+
+int coto_apparmor_now(int proc_fd, const char *profile, char ret_label[COTO_APPARMOR_LABEL])
+{
+    coto_auto_fd fd = openat(proc_fd, ATTR "current", O_WRONLY | O_CLOEXEC);
+
+    if (ask(fd, "changeprofile", profile))
+        return -1;
+    /* proc_fd may be attached nowhere, where the profile's paths do not reach. */
+    coto_auto_fd seen = open("/proc/" ATTR "current", O_RDONLY | O_CLOEXEC);
+    return read_label(seen, ret_label);
 }
 
 const char *coto_apparmor_why(int error)

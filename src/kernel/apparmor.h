@@ -1,4 +1,4 @@
-/* AppArmor: a profile that a process gets with its next execve and cannot leave.
+/* AppArmor: a profile that a process gets, with its next execve or at once, and cannot leave.
  *
  * Profiles are loaded by the host's administrator (deploy/apparmor); coto only asks for one
  * by name. Naming one needs no privilege.
@@ -18,6 +18,11 @@ bool coto_apparmor_is_on(void);
  * "NAME (enforce)". -1 with errno: ENOENT when no such profile is loaded, EOPNOTSUPP or
  * EINVAL when there is no AppArmor, EACCES or EPERM when we are confined ourselves. */
 int coto_apparmor_on_exec(int proc_fd, const char *profile, char ret_label[COTO_APPARMOR_LABEL]);
+
+/* The same without an execve: on success the calling thread, which has to be the only one, is
+ * under the profile, and *ret_label is what the kernel says of it in the caller's own /proc. After a
+ * failure it may be as well, when only that could not be read. */
+int coto_apparmor_now(int proc_fd, const char *profile, char ret_label[COTO_APPARMOR_LABEL]);
 
 /* "is not loaded", for a sentence that begins with the profile; 0: it was not enforced. */
 const char *coto_apparmor_why(int error);

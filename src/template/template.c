@@ -242,11 +242,12 @@ static int say_hello(void)
     return send(channel, &hello, sizeof hello, MSG_NOSIGNAL) == (ssize_t)sizeof hello ? 0 : -1;
 }
 
-static int wait_for_program(struct coto_buf *buf, int stdio[3])
+/* A fourth descriptor is a /proc to ask for a profile in. */
+static int wait_for_program(struct coto_buf *buf, int fds[4])
 {
     union {
         struct cmsghdr head;
-        char space[CMSG_SPACE(3 * sizeof(int))];
+        char space[CMSG_SPACE(4 * sizeof(int))];
     } control;
     struct iovec iov = {buf->data, COTO_FRAME_MAX + COTO_FRAME_HEADER};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
@@ -256,9 +257,11 @@ static int wait_for_program(struct coto_buf *buf, int stdio[3])
         n = recvmsg(channel, &msg, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
     struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
-    if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(3 * sizeof(int)))
+    if (!c || c->cmsg_type != SCM_RIGHTS ||
+        (c->cmsg_len != CMSG_LEN(3 * sizeof(int)) && c->cmsg_len != CMSG_LEN(4 * sizeof(int))))
         return -1;
-    memcpy(stdio, CMSG_DATA(c), 3 * sizeof(int));
+    fds[3] = -1;
+    memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
     buf->len = (size_t)n;
     return 0;
 }
@@ -272,7 +275,7 @@ static int take_program(const struct coto_buf *buf, unsigned *ret_proc, struct c
         return coto_err_set(err, COTO_ERR_INTERNAL, 0, "template: no EXEC frame");
     *ret_proc = frame.proc;
     spec.own_dev = !is_inside;
-    spec.labels_fd = -1;
+    spec.label_now = true;
     return init_spec_parse(&frame, &spec, err);
 }
 
@@ -302,6 +305,20 @@ int template_park(void)
     return channel < 0 || say_hello() ? -1 : template_go();
 }
 
+/* The profile is there but was not taken on. With an execve it may be: init starts the program anew
+ * when this ends without a word. Where state is to be kept there is nobody else to keep it. */
+static int check_label(const struct init_report *report, struct coto_err *err)
+{
+    int why = (int)report->apparmor_errno;
+
+    if (why != EACCES && why != EPERM)
+        return 0;
+    if (!spec.context)
+        _exit(0);
+    coto_err_set(err, COTO_ERR_WALL, 0, "apparmor: profile '%s' %s", spec.apparmor, coto_apparmor_why(why));
+    return coto_err_remedy(err, "run the service unconfined, or create the sandbox with cold: true");
+}
+
 /* Walls are raised once; what they are is told with every program. */
 static int raise_walls(const struct init_report **ret_report, struct coto_err *err)
 {
@@ -313,7 +330,8 @@ static int raise_walls(const struct init_report **ret_report, struct coto_err *e
         return 0;
     if (spec.filter && !is_inside) /* without it calls of another kind would go unseen */
         listener = coto_sockwatch_install();
-    if (init_walls_raise(&spec, &report, err))
+    int failed = init_walls_raise(&spec, &report, err);
+    if (check_label(&report, err) || failed)
         return -1;
     /* The new uid made us undumpable; the sandbox's own tools may look at us again. */
     prctl(PR_SET_DUMPABLE, 1);
@@ -381,13 +399,13 @@ int template_go(void)
     const struct init_report *report;
     struct coto_err err = {0};
     unsigned proc = 0;
-    int stdio[3];
+    int fds[4];
 
-    if (wait_for_program(&buf, stdio))
+    if (wait_for_program(&buf, fds))
         return -1;
     init_spec_fini(&spec);
-    spec = (struct init_spec){0};
-    int failed = take_program(&buf, &proc, &err) || use_stdio(stdio, &err) || raise_walls(&report, &err);
+    spec = (struct init_spec){.labels_fd = fds[3]};
+    int failed = take_program(&buf, &proc, &err) || use_stdio(fds, &err) || raise_walls(&report, &err);
     if (failed)
         coto_frame_add_error(&out, proc, &err);
     else

@@ -28,6 +28,25 @@ static void labels(void **state)
     assert_false(coto_apparmor_is_enforced(""));
 }
 
+/* What the kernel says of it afterwards is read in the real /proc, where AppArmor runs. */
+static void takes_on_by_name(int dir)
+{
+    char label[COTO_APPARMOR_LABEL] = "untouched";
+    char text[64] = "";
+    int there = access("/proc/thread-self/attr/apparmor/current", R_OK) == 0 && coto_apparmor_is_on();
+
+    assert_int_equal(coto_apparmor_now(dir, "coto-sandbox", label), -1);
+    assert_int_equal(errno, EOPNOTSUPP);
+    int fd = openat(dir, "thread-self/attr/apparmor/current", O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(coto_apparmor_now(dir, "coto-sandbox", label), there ? 0 : -1);
+    assert_true(read(fd, text, sizeof text - 1) > 0);
+    assert_string_equal(text, "changeprofile coto-sandbox");
+    assert_int_equal(strcmp(label, "untouched") == 0, !there);
+    close(fd);
+    unlinkat(dir, "thread-self/attr/apparmor/current", 0);
+}
+
 /* A directory in place of /proc: what is written to the file is what reads back. */
 static void asks_by_name(void **state)
 {
@@ -54,6 +73,8 @@ static void asks_by_name(void **state)
     assert_int_equal(errno, ENAMETOOLONG);
     assert_int_equal(coto_apparmor_on_exec(dir, "coto-sandbox", label), 0);
     assert_string_equal(label, "exec coto-sandbox");
+
+    takes_on_by_name(dir);
 
     unlinkat(dir, "thread-self/attr/apparmor/exec", 0);
     unlinkat(dir, "thread-self/attr/apparmor", AT_REMOVEDIR);

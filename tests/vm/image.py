@@ -18,8 +18,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 KERNEL = "linux-image-cloud-amd64"  # its dependency is the kernel of the day
 PACKAGES = """bash coreutils dash debianutils diffutils findutils grep gzip hostname login mawk
     mount passwd procps sed tar util-linux base-files base-passwd libc-bin busybox-static
-    apparmor iproute2 kmod strace uidmap bubblewrap
-    python3 python3-pytest python3-yaml libyaml-0-2
+    apparmor iproute2 kmod strace uidmap bubblewrap runc crun
+    python3 python3-pytest python3-yaml libyaml-0-2 libssl3 libjansson4 libsqlite3-0 libzstd1 liblzma5
     gcc libc6-dev linux-libc-dev musl-tools make perl""".split()
 MODULES = ["virtio_pci", "virtio_blk", "squashfs", "overlay"]
 # What update-alternatives would have linked.

@@ -1,10 +1,12 @@
 """The profiles of deploy/apparmor: found, in force, and named when they are not."""
+import contextlib
 import json
 import os
 import subprocess
 
 import pytest
 
+from api.helpers import Service
 from cli.helpers import ROOT, WAITER, coto, read, refused, run_json, running
 
 LABEL = "coto-sandbox (enforce)"
@@ -116,7 +118,106 @@ def test_doctor_finds_it():
     assert wall["present"], wall
 
 
+# ---- a service: its interpreters wait, are forked, and never execve ----
+
+# What a copy of the waiting one has imported without being asked, what the kernel says of it, and a
+# directory that only the profile keeps from it.
+WAITED = f"""
+import errno, os, sys
+print('uuid' in sys.modules)
+{CURRENT}
+try:
+    os.listdir('/var')
+except OSError as error:
+    print(errno.errorcode[error.errno])
+else:
+    print('done')
+"""
+
+
+def waiting(*flags):
+    return Service("--high-isolation=none", "--pool-min=2", "--pool-max=2", *flags)
+
+
+@contextlib.contextmanager
+def confined_by(profile):
+    """What this thread starts meanwhile."""
+    with open("/proc/thread-self/attr/apparmor/exec", "wb", 0) as ask:
+        ask.write(f"exec {profile}".encode())
+    yield
+
+
+def ran(service, code, **more):
+    result = service.run(code, **more).json
+    assert result.get("verdict") == "ok", result
+    return result
+
+
+@pytest.mark.parametrize("profile, label, listed", [("default", LABEL, "done"), ("enis", STRICT, "EACCES")])
+def test_an_interpreter_that_waited_is_under_it(profile, label, listed):
+    with waiting(f"--profile={profile}") as service:
+        ahead, cold = ran(service, WAITED), ran(service, WAITED, cold=True)
+        box = service.create()["sandbox_id"]
+        first, second = (service.post(f"/api/v1/sandbox/{box}/execute", code=code).json
+                         for code in (f"kept = 41\n{WAITED}", f"print(kept + 1)\n{CURRENT}"))
+        assert service.stop() == 0, service.messages
+    assert ahead["stdout"].split("\n")[:3] == ["True", label, listed], ahead
+    assert cold["stdout"].split("\n")[:3] == ["False", label, listed], cold
+    for result in (ahead, cold):
+        wall = result["walls"]["apparmor"]
+        assert wall["up"] and wall["value"] == label and "apparmor" not in result["missing_walls"]
+    assert first["output"].split("\n")[:3] == ["True", label, listed], first
+    assert second["output"].split("\n")[:2] == ["42", label], second
+    # The control: nothing but the profile keeps that directory.
+    control = run_json("--profile", profile, "--apparmor", "none", "--lang", "python", "-c", WAITED)
+    assert control["stdout"].split("\n")[1:3] == ["unconfined", "done"]
+
+
+def test_what_waited_has_no_proc_to_write_to():
+    """The one in which the profile was asked for: neither the first program has it nor the second."""
+    code = """
+import os
+for fd in os.listdir('/proc/self/fd'):
+    try:
+        print(os.readlink(f'/proc/self/fd/{fd}').split(':')[0], end=' ')
+        os.stat('thread-self', dir_fd=int(fd))
+        print('proc')
+    except OSError:
+        pass
+"""
+    with waiting() as service:
+        box = service.create()["sandbox_id"]
+        said = [service.post(f"/api/v1/sandbox/{box}/execute", code=code).json["output"] for _ in range(2)]
+        said.append(ran(service, code)["stdout"])
+        assert service.stop() == 0, service.messages
+    for text in said:
+        # listing it is what has it open for that moment, by its name in the sandbox
+        assert text.count("pipe") == 3 and "proc" not in text.replace("/proc/", ""), said
+
+
 if ROOT:
+    def test_what_waited_where_the_profile_cannot_be_had():
+        """A service that is confined itself: neither way gets another profile. It is told, or refused."""
+        text = """abi <abi/3.0>,
+profile coto-test-outer flags=(attach_disconnected) {
+  /** rwklmix, / r, capability, network, mount, remount, umount, pivot_root, signal, ptrace, unix,
+}
+"""
+        subprocess.run(["apparmor_parser", "-r"], input=text.encode(), check=True)
+        try:
+            with confined_by("coto-test-outer"), waiting() as service:
+                result = ran(service, WAITED)
+                box = service.create()["sandbox_id"]
+                kept = service.post(f"/api/v1/sandbox/{box}/execute", code=WAITED)
+                assert service.stop() == 0, service.messages
+        finally:
+            subprocess.run(["apparmor_parser", "-R"], input=text.encode(), check=True)
+        wall = result["walls"]["apparmor"]
+        assert not wall["up"] and "apparmor" in result["missing_walls"], wall
+        assert "may not be taken on" in wall["note"], wall
+        assert result["stdout"].split("\n")[:2] == ["False", "coto-test-outer (enforce)"], result
+        assert kept.status == 412 and "may not be taken on" in kept.json["message"], kept
+
     def test_profile_that_only_complains_is_no_wall():
         text = "profile coto-test-complain flags=(complain) { /** rix, }\n"
         subprocess.run(["apparmor_parser", "-r"], input=text.encode(), check=True)
