@@ -514,6 +514,8 @@ int main(int argc, char **argv)
         init.floor = built.floor;
         init.ignored = built.ignored;
         init.labels_fd = built.labels_fd;
+    } else { /* in a container; its /proc can be written to */
+        init.labels_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
     }
     /* Nothing of the guest may look into this process. Not before: until the id maps
      * are written the supervisor must be able to open our /proc files. */

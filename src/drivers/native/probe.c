@@ -1,11 +1,11 @@
 /* coto doctor's view: which walls this host gives this caller. Namespaces are
  * tried for real, in a child that ends at once; everything else is looked up. */
 #include "drivers/native/native.h"
+#include "drivers/apparmor_probe.h"
 #include "drivers/cgroup_walls.h"
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "kernel/apparmor.h"
 #include "kernel/landlock.h"
 #include "kernel/mount.h"
 
@@ -134,45 +134,6 @@ static void probe_inner(struct coto_probe *p)
     set(p, COTO_WALL_FSIZE, true, "rlimit fsize");
 }
 
-/* Naming a profile is the one way to learn without privilege whether it is loaded. What
- * was named counts for the next execve of the naming process only, which never comes. */
-static bool try_profile(const char *name, int *ret_errno)
-{
-    char label[COTO_APPARMOR_LABEL] = "";
-    int status = 0;
-    pid_t pid = fork();
-
-    if (pid == 0) {
-        coto_auto_fd proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-        if (coto_apparmor_on_exec(proc, name, label))
-            _exit(errno);
-        _exit(coto_apparmor_is_enforced(label) ? 0 : 255);
-    }
-    if (pid < 0 || waitpid(pid, &status, 0) < 0)
-        status = EAGAIN << 8;
-    *ret_errno = WEXITSTATUS(status) == 255 ? 0 : WEXITSTATUS(status);
-    return status == 0;
-}
-
-static void probe_apparmor(struct coto_probe *p)
-{
-    const char *name = coto_options[COTO_OPT_APPARMOR].fallback;
-    char text[128];
-    int why;
-
-    if (!coto_apparmor_is_on()) {
-        explain(p, COTO_WALL_APPARMOR, "this kernel runs no AppArmor; Landlock does its work",
-                "boot with apparmor in the list of lsm=");
-        return;
-    }
-    set(p, COTO_WALL_APPARMOR, try_profile(name, &why), "profile at execve");
-    snprintf(text, sizeof text, "profile '%s' %s", name, coto_apparmor_why(why));
-    if (!p->walls[COTO_WALL_APPARMOR].up)
-        explain(p, COTO_WALL_APPARMOR, text,
-                "install deploy/apparmor/coto in /etc/apparmor.d and load it: apparmor_parser -r "
-                "/etc/apparmor.d/coto");
-}
-
 static void probe_identity(struct coto_probe *p)
 {
     struct coto_idmap map;
@@ -228,7 +189,7 @@ int native_probe(struct coto_probe *ret_probe, struct coto_err *err)
     probe_namespaces(ret_probe);
     probe_root(ret_probe);
     probe_inner(ret_probe);
-    probe_apparmor(ret_probe);
+    coto_apparmor_probe(ret_probe);
     probe_identity(ret_probe);
     probe_cgroup(ret_probe);
     return 0;

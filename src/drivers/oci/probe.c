@@ -1,6 +1,7 @@
 /* coto doctor's view: which runtimes are here, and whether they may be used. */
 #include "drivers/oci/oci.h"
 
+#include "drivers/apparmor_probe.h"
 #include "drivers/cgroup_walls.h"
 #include "kernel/landlock.h"
 
@@ -72,7 +73,10 @@ int oci_probe(struct coto_probe *ret_probe, struct coto_err *err)
             none(ret_probe, COTO_WALL_LANDLOCK, "absent from the kernel or its lsm= list",
                  "boot with lsm=landlock,...");
     }
-    none(ret_probe, COTO_WALL_APPARMOR, "not asked for at this level", "use --isolation process");
+    if (guest)
+        none(ret_probe, COTO_WALL_APPARMOR, "gVisor's kernel has no AppArmor", "use --runtime runc");
+    else
+        coto_apparmor_probe(ret_probe);
     probe_limits(ret_probe);
     return 0;
 }
