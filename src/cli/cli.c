@@ -31,16 +31,25 @@ void coto_cli_add_visible(struct coto_buf *out, const char *text)
     }
 }
 
+/* What to do about it, or NULL. Any file may meet the caller's own limit. */
+static const char *remedy_of(const struct coto_err *err)
+{
+    if (err->remedy[0])
+        return err->remedy;
+    return err->sys_errno == EFBIG ? "raise your own limit on the size of files (ulimit -f)" : NULL;
+}
+
 int coto_cli_fail(const struct coto_err *err)
 {
+    const char *remedy = remedy_of(err);
     coto_auto_buf out = {0};
 
     coto_buf_adds(&out, "coto: ");
     coto_cli_add_visible(&out, err->text);
     coto_buf_addc(&out, '\n');
-    if (err->remedy[0]) {
+    if (remedy) {
         coto_buf_adds(&out, "  remedy: ");
-        coto_cli_add_visible(&out, err->remedy);
+        coto_cli_add_visible(&out, remedy);
         coto_buf_addc(&out, '\n');
     }
     /* Nobody is left to tell when stderr is gone; the status still speaks. */
@@ -68,7 +77,7 @@ static int fail_json(const struct coto_err *err)
     coto_json_begin(&json, "error", '{');
     coto_json_str(&json, "code", info->word);
     coto_json_str(&json, "message", err->text);
-    coto_json_str(&json, "remedy", err->remedy[0] ? err->remedy : NULL);
+    coto_json_str(&json, "remedy", remedy_of(err));
     coto_json_end(&json, '}');
     coto_json_end(&json, '}');
     coto_buf_addc(&out, '\n');

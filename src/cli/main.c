@@ -52,6 +52,7 @@ int main(int argc, char **argv, char **envp)
     struct coto_err err = {0};
 
     signal(SIGCHLD, SIG_DFL); /* a caller may have left it ignored: we count our dead */
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error to tell, not the end */
     if (open_missing_stdio(&err))
         return coto_cli_fail(&err);
     if (argc < 2) {

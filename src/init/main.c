@@ -497,6 +497,7 @@ int main(int argc, char **argv)
     init.parked_fd = init.used_fd = init.sockets_fd = init.labels_fd = -1;
     /* A caller that ignores its children's deaths would make us miss the program's. */
     signal(SIGCHLD, SIG_DFL);
+    umask(022); /* the caller's is for its own files: directories of the root must be entered */
     init.is_pid1 = getpid() == 1;
     if (init.is_pid1) /* else the tree must be ended first: the stream's end tells */
         prctl(PR_SET_PDEATHSIG, SIGKILL);

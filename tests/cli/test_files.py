@@ -3,12 +3,13 @@ import hashlib
 import json
 import os
 import pathlib
+import resource
 import socket
 import subprocess
 
 import pytest
 
-from .helpers import COTO, ROOT, inside, make_rootfs, ok, refused, run, run_json, sh
+from .helpers import COTO, ROOT, coto, inside, make_rootfs, ok, refused, run, run_json, sh
 
 PY = ("--lang", "python", "-c")
 
@@ -393,3 +394,102 @@ def test_what_is_mounted_below_a_mount_is_judged_too(tmp_path, who):
     assert "tree/proc' is refused" in text or not ROOT
     assert "tree/sub' is refused" in text
     assert not ROOT or done.stdout.decode().split()[2:] == ["seen", "0"], text
+
+
+# ---- what the caller brings along ----
+
+MODES = """
+import json, os
+os.mkdir("output/d")
+for name in ("a", "output/b", "output/d/c", "/tmp/t"):
+    open(name, "w").write("x")
+os.symlink("a", "output/link")
+print(json.dumps({name: oct(os.stat(name).st_mode & 0o7777) for name in (
+    "a", "output/d", "/", "/etc", "/dev", "/tmp", "/workspace", "/usr")}))
+"""
+
+
+def with_umask(bits, *args, **more):
+    return run(*args, preexec_fn=lambda: os.umask(bits), **more)
+
+
+@pytest.mark.parametrize("bits", [0o000, 0o111, 0o777])
+def test_the_callers_umask_changes_nothing_inside(bits, tmp_path, shared):
+    """Of the sandbox it would make directories that nobody can enter, or that all may write to."""
+    (shared / "tool").write_text("#!/bin/sh\necho ran\n")
+    (shared / "tool").chmod(0o755)
+    wanted = json.loads(ok(run(*PY, MODES)))
+    assert wanted["/"] == wanted["/etc"] == "0o755" and wanted["a"] == "0o644", wanted
+    assert json.loads(ok(with_umask(bits, *PY, MODES))) == wanted
+    assert ok(with_umask(bits, "--copy", f"{shared / 'tool'}:sub/tool", "--", "sub/tool")) == b"ran\n"
+    assert with_umask(bits, "--timeout", "300ms", "--", "sleep", "20").status == 124
+    (tmp_path / "out").mkdir()
+    done = with_umask(bits, "--json", "--artifacts", tmp_path / "out", *PY, MODES)
+    if bits == 0o000 or ROOT:
+        found = json.loads(ok(done))
+        assert found["verdict"] == "ok" and len(found["artifacts"]) == 2, found
+        assert {path.name for path in (tmp_path / "out").rglob("*")} == {"b", "d", "c"}
+    else:  # the caller may not enter the directories that it makes with such a umask
+        assert json.loads(done.out)["error"]["code"] == "cannot_write", done
+
+
+@pytest.mark.parametrize("bits", [0o111, 0o777])
+def test_the_callers_umask_without_isolation(bits):
+    done = with_umask(bits, "--isolation", "subprocess", "--", "sh", "-c", "umask; echo x > output/a; cat output/a")
+    assert ok(done) == b"0022\nx\n"
+
+
+def limited(size, *args, verb="run", soft=True, **more):
+    """coto of a caller whose files may have `size` bytes."""
+    limits = (size, resource.RLIM_INFINITY if soft else size)
+    return coto(verb, *args, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits), **more)
+
+
+@pytest.mark.parametrize("soft", [True, False])
+def test_the_callers_file_limit_and_a_report(tmp_path, soft):
+    """An error with a remedy, and no half of a report; a limit that is met by nothing changes nothing."""
+    reports = tmp_path / "reports"
+    done = limited(600, "--report", reports, "--", "echo", "ran", soft=soft)
+    assert (done.status, done.out) == (73, b"ran\n"), done
+    assert "coto: report '" in done.message and "File too large" in done.message and "ulimit -f" in done.message
+    assert list(reports.iterdir()) == []
+    assert ok(limited(1 << 20, "--report", reports, "--", "echo", "ran", soft=soft)) == b"ran\n"
+    assert len([json.loads(path.read_text()) for path in reports.iterdir()]) == 1
+
+
+def test_the_callers_file_limit_and_artifacts(tmp_path):
+    """--fsize gives the program a limit of its own: its artifact is larger than the caller may write."""
+    write = "dd if=/dev/zero of=output/large bs=1000 count=20 2>/dev/null; echo small > output/a"
+    done = limited(4096, "--fsize", "1m", "--artifacts", tmp_path / "out", "--", "sh", "-c", write)
+    refused(done, 73, "large", "File too large")
+    assert not (tmp_path / "out/large").exists()
+
+
+def test_the_callers_file_limit_and_junit(tmp_path):
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s/test_a.py").write_text(
+        "import unittest\nclass T(unittest.TestCase):\n" + "".join(f"    def test_{i}(self): pass\n" for i in range(40)))
+    file = tmp_path / "cases.xml"
+    done = limited(1500, "--runner", "unittest", "--junit", file, tmp_path / "s", verb="test")
+    assert done.status == 73 and "File too large" in done.message and "ulimit -f" in done.message, done
+    assert file.read_bytes() == b""
+    assert limited(1 << 20, "--runner", "unittest", "--junit", file, tmp_path / "s", verb="test").status == 0
+    assert file.read_bytes().startswith(b"<?xml") and file.read_bytes().endswith(b"</testsuites>\n")
+
+
+def test_the_callers_file_limit_and_standard_output(tmp_path):
+    with open(tmp_path / "out", "wb") as out:
+        done = subprocess.run([COTO, "run", "--json", "--", "sh", "-c", "seq 5000"], stdin=subprocess.DEVNULL, stdout=out,
+                              stderr=subprocess.PIPE, timeout=60,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)))
+    assert done.returncode == 73 and b"standard output: File too large" in done.stderr, done
+
+
+def test_a_limit_too_low_for_any_sandbox(tmp_path):
+    refused(limited(0, "--", "true"), 71, "File too large", "ulimit -f")
+
+
+def test_the_program_still_has_its_signal():
+    """coto ignores SIGXFSZ; the program, in its own limit, is ended by it as ever."""
+    done = run("--fsize", "1000", "--", "sh", "-c", "exec dd if=/dev/zero of=a bs=4000 count=1")
+    assert done.status == 128 + 25, done

@@ -143,6 +143,13 @@ def test_walls_of_gvisor_are_marked():
 
 
 @pytest.mark.parametrize("flags", levels())
+@pytest.mark.parametrize("bits", [0o111, 0o777])
+def test_the_callers_umask_changes_nothing_inside(flags, bits):
+    done = run(*flags, "--", "sh", "-c", "umask; echo x > a; cat a", preexec_fn=lambda: os.umask(bits))
+    assert (done.status, done.out) == (0, b"0022\nx\n"), done
+
+
+@pytest.mark.parametrize("flags", levels())
 @pytest.mark.parametrize("end", ["disk", "output-limit", *(["memory", "cpu-time", "pids"] if ROOT else [])])
 def test_verdicts(flags, end):
     limits = {"memory": ["--memory", "64m"], "disk": ["--disk", "1m"], "cpu-time": ["--cpu-time", "300ms"],

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -72,6 +73,7 @@ static _Noreturn void run_child(const struct line *line, int stream_fd, int mess
     setsid(); /* Ctrl-C is for the supervisor */
     signal(SIGCHLD, SIG_DFL);
     signal(SIGPIPE, SIG_DFL);
+    umask(022); /* a runtime makes directories that the container must enter */
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     stream_fd = fcntl(stream_fd, F_DUPFD_CLOEXEC, 32);

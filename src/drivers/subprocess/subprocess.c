@@ -50,12 +50,10 @@ static void remove_work(const void *arg)
         usleep(10000);
 }
 
-static int make_work(struct subprocess *sp, struct coto_err *err)
+static int make_directories(struct subprocess *sp, struct coto_err *err)
 {
     const char *dir = sp->plan->workdir;
 
-    if (coto_guard_start(&sp->guard, remove_work, sp, err))
-        return -1;
     if (mkdir(dir, 0700))
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make temporary directory '%s'", dir);
     sp->made_dir = true;
@@ -63,6 +61,16 @@ static int make_work(struct subprocess *sp, struct coto_err *err)
     if (sp->work_fd < 0 || mkdirat(sp->work_fd, "output", 0700))
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "temporary directory '%s'", dir);
     return 0;
+}
+
+static int make_work(struct subprocess *sp, struct coto_err *err)
+{
+    if (coto_guard_start(&sp->guard, remove_work, sp, err))
+        return -1;
+    mode_t mask = umask(077); /* the caller's may be one that keeps itself out */
+    int failed = make_directories(sp, err);
+    umask(mask);
+    return failed;
 }
 
 static _Noreturn void child_main(int init_fd, const int stdio[3], int stream_fd, int work_fd)
