@@ -55,11 +55,13 @@ static const struct {
     const char *name, *takes, *doc;
 } older_variables[] = {
     {"SANDBOX_TYPE", "local, docker, e2b",
-     "local is --isolation process, docker is --isolation docker; e2b is refused until its level exists"},
+     "local is --isolation process, docker is --isolation docker; e2b is refused until its level "
+     "exists"},
     {"SANDBOX_TIMEOUT_SEC", "1 to 86400", "--timeout in seconds"},
     {"SANDBOX_MAX_OUTPUT_KB", "1 to 1048576", "--output-limit in kilobytes"},
     {"DOCKER_IMAGE", "an image name", "--image, at the docker level"},
-    {"DOCKER_NETWORK_ENABLED", "true, false", "true is refused at the docker level: a sandbox has no network"},
+    {"DOCKER_NETWORK_ENABLED", "true, false",
+     "true is refused at the docker level: a sandbox has no network"},
     {"DOCKER_CPU_LIMIT", "0.01 to 1024", "--cpus, at the docker level"},
     {"DOCKER_MEMORY_LIMIT", "4m to 1024t", "--memory, at the docker level"},
 };
@@ -430,9 +432,16 @@ static int print_man(void)
 
 /* ---- completion ---- */
 
-enum completes { COMPLETES_NOTHING, COMPLETES_WORDS, COMPLETES_FILES, COMPLETES_DIRS };
+enum completes {
+    COMPLETES_NOTHING,
+    COMPLETES_WORDS,
+    COMPLETES_LIST, /* words with commas between them */
+    COMPLETES_FILES,
+    COMPLETES_DIRS,
+    COMPLETES_IMAGES,
+};
 
-/* Words an option can be completed with, separated by spaces, or files. */
+/* Words an option can be completed with, separated by spaces, or what else. */
 static enum completes find_words(int opt, struct coto_buf *words)
 {
     const struct coto_opt_row *row = &coto_options[opt];
@@ -441,6 +450,8 @@ static enum completes find_words(int opt, struct coto_buf *words)
     if (opt == COTO_OPT_LANG)
         for (size_t i = 0; i < coto_language_count; i++)
             coto_buf_addf(words, "%s%s", i ? " " : "", coto_languages[i].name);
+    else if (opt == COTO_OPT_RUNTIME || opt == COTO_OPT_ALLOW_RUNTIME)
+        coto_buf_adds(words, "runc crun runsc kata-runtime");
     else if (row->type == COTO_TYPE_ENUM)
         for (const char *p = row->metavar; *p; p++)
             coto_buf_addc(words, *p == '|' ? ' ' : *p);
@@ -448,7 +459,9 @@ static enum completes find_words(int opt, struct coto_buf *words)
         for (unsigned i = 0; rule->word(i); i++)
             coto_buf_addf(words, "%s%s", i ? " " : "", rule->word(i));
     if (words->len > 0)
-        return COMPLETES_WORDS;
+        return strstr(row->metavar, ",...") ? COMPLETES_LIST : COMPLETES_WORDS;
+    if (opt == COTO_OPT_IMAGE)
+        return COMPLETES_IMAGES;
     if (strcmp(row->metavar, "DIR") == 0)
         return COMPLETES_DIRS;
     if (strcmp(row->metavar, "FILE") == 0 || strncmp(row->metavar, "SRC:", 4) == 0)
@@ -466,17 +479,45 @@ static enum completes find_test_words(size_t flag, struct coto_buf *words)
     return COMPLETES_WORDS;
 }
 
+static void print_profiles(void)
+{
+    coto_auto_buf words = {0};
+
+    find_words(COTO_OPT_PROFILE, &words);
+    fputs(coto_buf_str(&words), stdout);
+}
+
+static void print_verbs(void)
+{
+    for (size_t i = 0; i < VERB_COUNT; i++)
+        printf("%s%s", i ? " " : "", verbs[i].name);
+    for (size_t i = 0; i < PROGRAM_COUNT; i++)
+        printf(" %s", programs[i].name);
+}
+
+/* serve, image, pki and token tell of their flags themselves: "  --key FILE   what for". The
+ * same sed is in both files. */
+#define FLAGS_OF_HELP "sed -n 's/^[ *] \\(--[a-z-]*\\)\\( [^ ][^ ]*\\)\\{0,1\\}.*/\\1\\2/p'"
+#define VERBS_OF_HELP "sed -n 's/^  \\([a-z][a-z]*\\)  .*/\\1/p'"
+/* "usage: coto pki issue server|client NAME": what comes first, when it is one of several words. */
+#define FIRST_OF_HELP "sed -n 's/^usage: coto [a-z]* [a-z]* \\([a-z0-9]*|[a-z0-9|]*\\) .*/\\1/p'"
+#define IMAGES "coto image list 2>/dev/null | sed '1d;s/ .*//'"
+
 static void print_bash_value(const char *name, enum completes kind, const struct coto_buf *words)
 {
-    printf("    --%s)\n", name);
-    if (kind == COMPLETES_WORDS)
-        printf("        mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$cur\")\n",
-               coto_buf_str(words));
-    else if (kind == COMPLETES_DIRS)
-        puts("        mapfile -t COMPREPLY < <(compgen -d -- \"$cur\")");
-    else if (kind == COMPLETES_FILES)
-        puts("        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")");
-    puts("        return\n        ;;");
+    static const char *const how[] = {
+        [COMPLETES_NOTHING] = "",
+        [COMPLETES_WORDS] = "_coto_words",
+        [COMPLETES_LIST] = "_coto_list",
+        [COMPLETES_FILES] = "_coto_paths -f",
+        [COMPLETES_DIRS] = "_coto_paths -d",
+        [COMPLETES_IMAGES] = "_coto_words \"$(" IMAGES ")\"",
+    };
+
+    printf("    --%s) %s", name, how[kind]);
+    if (kind == COMPLETES_WORDS || kind == COMPLETES_LIST)
+        printf(" '%s'", coto_buf_str(words));
+    puts(kind == COMPLETES_NOTHING ? ";;" : " ;;");
 }
 
 static void print_bash_values(void)
@@ -506,78 +547,150 @@ static void print_bash_flags(void)
     puts("'; fi");
 }
 
-static int print_bash(void)
+static void print_bash_helpers(void)
 {
     puts("# bash completion of coto. Made by tools/gendocs from src/schema; do not edit.\n"
          "# shellcheck shell=bash\n"
-         "# Verbs, flags and images of coto image, pki and token, as these tell them.\n"
+         "# These four use cur, the word so far, and head, what stays before it, of _coto.\n"
+         "_coto_words() {\n"
+         "    mapfile -t COMPREPLY < <(compgen -P \"$head\" -W \"$1\" -- \"$cur\")\n"
+         "}\n"
+         "_coto_list() {\n"
+         "    local last=${cur##*,}\n"
+         "    mapfile -t COMPREPLY < <(compgen -P \"$head${cur%\"$last\"}\" -W \"$1\" -- "
+         "\"$last\")\n"
+         "}\n"
+         "_coto_paths() {\n"
+         "    compopt -o filenames 2>/dev/null\n"
+         "    mapfile -t COMPREPLY < <(compgen -P \"$head\" \"$1\" -- \"$cur\")\n"
+         "}\n"
+         "_coto_value() {\n"
+         "    case $1 in\n"
+         "    FILE | PATH) _coto_paths -f ;;\n"
+         "    DIR) _coto_paths -d ;;\n"
+         "    FORMAT) _coto_words 'spdx cyclonedx' ;;\n"
+         "    *'|'*) _coto_words \"${1//|/ }\" ;;\n"
+         "    esac\n"
+         "}\n"
+         "# Flags and operands of coto serve, image, pki and token, as these tell them.\n"
          "_coto_tool() {\n"
-         "    local cur=$1 verb=$2 sub=$3 words\n"
-         "    if [[ -z $sub ]]; then\n"
-         "        words=$(coto \"$verb\" --help 2>/dev/null | sed -n 's/^  \\([a-z]*\\)  .*/\\1/p')\n"
+         "    local verb=$1 sub=$2 prev=$3 rows kind\n"
+         "    local -a call=(coto \"$verb\" --help)\n"
+         "    if [[ -n $sub ]]; then call=(coto \"$verb\" \"$sub\" --help); fi\n"
+         "    rows=$(\"${call[@]}\" 2>/dev/null | " FLAGS_OF_HELP ")\n"
+         "    kind=$(sed -n \"s/^$prev //p\" <<<\"$rows\")");
+    fputs("    if [[ $verb$prev =~ ^serve--(allow-)?profile$ ]]; then\n"
+          "        _coto_words '",
+          stdout);
+    print_profiles();
+    puts("'\n"
+         "    elif [[ $prev == --* && -n $kind ]]; then\n"
+         "        _coto_value \"$kind\"\n"
          "    elif [[ $cur == -* ]]; then\n"
-         "        words=$(coto \"$verb\" \"$sub\" --help 2>/dev/null |"
-         " sed -n 's/^  \\(--[a-z-]*\\).*/\\1/p')\n"
-         "        words+=' --help'\n"
+         "        _coto_words \"$(cut -d' ' -f1 <<<\"$rows\") --help\"\n"
          "    elif [[ $verb:$sub =~ ^image:(show|verify|sign|sbom|remove)$ ]]; then\n"
-         "        words=$(coto image list 2>/dev/null | sed '1d;s/ .*//')\n"
-         "    else\n"
-         "        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
-         "        return\n"
+         "        _coto_words \"$(" IMAGES ")\"\n"
+         "    elif [[ $prev == \"$sub\" ]] && kind=$(\"${call[@]}\" 2>/dev/null | " FIRST_OF_HELP
+         ") && [[ -n $kind ]]; then\n"
+         "        _coto_value \"$kind\"\n"
+         "    elif [[ $verb != serve ]]; then\n"
+         "        _coto_paths -f\n"
          "    fi\n"
-         "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
+         "}");
+}
+
+static void print_bash_verbs(void)
+{
+    puts("    case $verb:${words[2]-} in\n"
+         "    help:*)\n"
+         "        if ((count == 2)); then _coto_words \"$verbs\"; fi\n"
+         "        ;;\n"
+         "    serve:*) _coto_tool serve '' \"$prev\" ;;\n"
+         "    image:* | pki:* | token:*)\n"
+         "        if ((count == 2)); then\n"
+         "            _coto_words \"$(coto \"$verb\" --help 2>/dev/null | " VERBS_OF_HELP
+         ") --help\"\n"
+         "        else\n"
+         "            _coto_tool \"$verb\" \"${words[2]}\" \"$prev\"\n"
+         "        fi\n"
+         "        ;;\n"
+         "    profiles:*)\n"
+         "        if ((count == 2)); then\n"
+         "            _coto_words 'list show --json --help'\n"
+         "        elif [[ $prev == show ]]; then");
+    fputs("            _coto_words '", stdout);
+    print_profiles();
+    puts("'\n"
+         "        else\n"
+         "            _coto_words '--json --help'\n"
+         "        fi\n"
+         "        ;;\n"
+         "    doctor:* | version:*) _coto_words '--json --help' ;;\n"
+         "    policy:check)\n"
+         "        if ((count == 2)); then\n"
+         "            _coto_words check\n"
+         "        elif [[ $cur == -* ]]; then\n"
+         "            _coto_words '--json --help'\n"
+         "        else\n"
+         "            _coto_paths -f\n"
+         "        fi\n"
+         "        ;;\n"
+         "    *)\n"
+         "        if [[ $verb == policy ]] && ((count == 2)); then\n"
+         "            _coto_words 'explain check --help'\n"
+         "        else\n"
+         "            _coto_options \"$verb\" \"$prev\"\n"
+         "        fi\n"
+         "        ;;\n"
+         "    esac");
+}
+
+static int print_bash(void)
+{
+    print_bash_helpers();
+    puts("_coto_options() {\n"
+         "    local verb=$1 prev=$2");
+    print_bash_flags();
+    puts("    case $prev in");
+    print_bash_values();
+    puts("    *)\n"
+         "        if [[ $cur == -* ]]; then\n"
+         "            _coto_words \"$flags\"\n"
+         "        else\n"
+         "            _coto_paths -f\n"
+         "        fi\n"
+         "        ;;\n"
+         "    esac\n"
          "}\n"
          "_coto() {\n"
-         "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
-         "    local verb=${COMP_WORDS[1]-}\n"
-         "    COMPREPLY=()");
+         "    # Words as blanks part them: readline parts them at = and : too.\n"
+         "    local line=${COMP_LINE:0:COMP_POINT} words head='' char kept='' count\n"
+         "    read -ra words <<<\"$line\"\n"
+         "    if [[ $line == *[[:blank:]] ]]; then words+=(''); fi\n"
+         "    count=$((${#words[@]} - 1))\n"
+         "    local whole=${words[count]} verb=${words[1]-} prev=${words[count - 1]}\n"
+         "    local cur=$whole");
     fputs("    local verbs='", stdout);
-    for (size_t i = 0; i < VERB_COUNT; i++)
-        printf("%s%s", i ? " " : "", verbs[i].name);
-    for (size_t i = 0; i < PROGRAM_COUNT; i++)
-        printf(" %s", programs[i].name);
-    puts("'");
-    print_bash_flags();
-    puts("    if ((COMP_CWORD == 1)); then\n"
-         "        mapfile -t COMPREPLY < <(compgen -W \"$verbs\" -- \"$cur\")\n"
-         "        return\n"
+    print_verbs();
+    puts("'\n"
+         "    COMPREPLY=()\n"
+         "    if [[ $cur == --*=* ]]; then\n"
+         "        prev=${cur%%=*} head=${cur%%=*}= cur=${cur#*=}\n"
          "    fi\n"
-         "    if [[ $verb =~ ^(image|pki|token)$ ]]; then\n"
-         "        local sub=\n"
-         "        if ((COMP_CWORD > 2)); then sub=${COMP_WORDS[2]}; fi\n"
-         "        case $prev in\n"
-         "        --images-dir) mapfile -t COMPREPLY < <(compgen -d -- \"$cur\") ;;\n"
-         "        --format) mapfile -t COMPREPLY < <(compgen -W 'spdx cyclonedx' -- \"$cur\") ;;\n"
-         "        --key | --signature | --output) mapfile -t COMPREPLY < <(compgen -f -- \"$cur\") ;;\n"
-         "        *) _coto_tool \"$cur\" \"$verb\" \"$sub\" ;;\n"
-         "        esac\n"
+         "    if ((count == 1)); then\n"
+         "        _coto_words \"$verbs --help\"\n"
          "        return\n"
-         "    fi\n"
-         "    case $verb:$prev in\n"
-         "    help:help)\n"
-         "        mapfile -t COMPREPLY < <(compgen -W \"$verbs\" -- \"$cur\")\n"
-         "        return\n"
-         "        ;;\n"
-         "    policy:policy)\n"
-         "        mapfile -t COMPREPLY < <(compgen -W 'explain check' -- \"$cur\")\n"
-         "        return\n"
-         "        ;;\n"
-         "    profiles:profiles)\n"
-         "        mapfile -t COMPREPLY < <(compgen -W 'list show --json' -- \"$cur\")\n"
-         "        return\n"
-         "        ;;\n"
-         "    profiles:show) prev=--profile ;;\n"
-         "    esac\n"
-         "    case $prev in");
-    print_bash_values();
-    puts("    esac\n"
-         "    if [[ $cur == -* ]]; then\n"
-         "        mapfile -t COMPREPLY < <(compgen -W \"$flags\" -- \"$cur\")\n"
-         "    else\n"
-         "        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
-         "    fi\n"
+         "    fi");
+    print_bash_verbs();
+    puts("    for char in = :; do\n"
+         "        if [[ $whole == *$char* && $COMP_WORDBREAKS == *$char* ]]; then\n"
+         "            char=${whole%\"${whole##*\"$char\"}\"}\n"
+         "            if ((${#char} > ${#kept})); then kept=$char; fi\n"
+         "        fi\n"
+         "    done\n"
+         "    COMPREPLY=(\"${COMPREPLY[@]#\"$kept\"}\")\n"
          "}\n"
-         "complete -o filenames -F _coto coto");
+         "complete -F _coto coto");
     return 0;
 }
 
@@ -599,10 +712,14 @@ static void print_zsh_value(enum completes kind, const struct coto_buf *words)
 {
     if (kind == COMPLETES_WORDS)
         printf("(%s)", coto_buf_str(words));
+    else if (kind == COMPLETES_LIST)
+        printf("_values -s , word %s", coto_buf_str(words));
     else if (kind == COMPLETES_DIRS)
         fputs("_files -/", stdout);
     else if (kind == COMPLETES_FILES)
         fputs("_files", stdout);
+    else if (kind == COMPLETES_IMAGES)
+        fputs("_coto_images", stdout);
     puts("'");
 }
 
@@ -612,8 +729,7 @@ static void print_zsh_option(int opt)
     coto_auto_buf words = {0};
     enum completes kind = find_words(opt, &words);
 
-    printf("        '%s--%s%s[", is_repeatable(opt) ? "*" : "", row->name,
-           is_bool(opt) ? "" : "=");
+    printf("        '%s--%s%s[", is_repeatable(opt) ? "*" : "", row->name, is_bool(opt) ? "" : "=");
     print_zsh(row->help);
     putchar(']');
     if (!is_bool(opt)) {
@@ -636,13 +752,50 @@ static void print_zsh_test_flags(void)
     }
 }
 
-static int print_zsh_file(void)
+static void print_zsh_helpers(void)
 {
     puts("#compdef coto\n"
          "# zsh completion of coto. Made by tools/gendocs from src/schema; do not edit.\n"
-         "_coto() {\n"
-         "    local -a verbs options\n"
-         "    verbs=(");
+         "_coto_images() {\n"
+         "    local -a names\n"
+         "    names=(${(f)\"$(" IMAGES ")\"})\n"
+         "    compadd -a names\n"
+         "}\n"
+         "# Flags and operands of coto serve, image, pki and token, as these tell them.\n"
+         "_coto_tool() {\n"
+         "    local -a rows specs\n"
+         "    local verb=$1 sub=$2 row flag kind action operand='*:file:_files'\n"
+         "    rows=(${(f)\"$(coto $verb $sub --help 2>/dev/null | " FLAGS_OF_HELP ")\"})\n"
+         "    for row in $rows; do\n"
+         "        flag=${row%% *} kind=${${row#$flag}# } action=' '\n"
+         "        case $verb$flag:$kind in");
+    fputs("        serve--(allow-|)profile:*) action='(", stdout);
+    print_profiles();
+    puts(")' ;;\n"
+         "        *:FILE|*:PATH) action=_files ;;\n"
+         "        *:DIR) action='_files -/' ;;\n"
+         "        *:FORMAT) action='(spdx cyclonedx)' ;;\n"
+         "        *:*'|'*) action=\"(${kind//|/ })\" ;;\n"
+         "        esac\n"
+         "        if [[ -n $kind ]]; then\n"
+         "            specs+=(\"*$flag=:value:$action\")\n"
+         "        else\n"
+         "            specs+=($flag)\n"
+         "        fi\n"
+         "    done\n"
+         "    kind=$(coto $verb $sub --help 2>/dev/null | " FIRST_OF_HELP ")\n"
+         "    case $verb:$sub in\n"
+         "    serve:*) operand= ;;\n"
+         "    image:(show|verify|sign|sbom|remove)) operand='*:image:_coto_images' ;;\n"
+         "    esac\n"
+         "    [[ -n $kind ]] && specs+=(\"1:word:(${kind//|/ })\")\n"
+         "    _arguments -S $specs --help $operand\n"
+         "}");
+}
+
+static void print_zsh_verbs(void)
+{
+    puts("    verbs=(");
     for (size_t i = 0; i < VERB_COUNT; i++) {
         printf("        '%s:", verbs[i].name);
         print_zsh(verbs[i].help);
@@ -653,46 +806,68 @@ static int print_zsh_file(void)
         print_zsh(programs[i].help);
         puts("'");
     }
-    puts("    )\n    options=(\n        '(-h --help)'{-h,--help}'[help]'");
+    puts("    )");
+}
+
+/* words and CURRENT begin with the verb, then with what is below it. */
+static void print_zsh_cases(void)
+{
+    puts("    if ((CURRENT == 2)); then\n"
+         "        _describe 'verb' verbs\n"
+         "        compadd -- --help\n"
+         "        return\n"
+         "    fi\n"
+         "    local verb=$words[2] sub=$words[3]\n"
+         "    shift words\n"
+         "    ((CURRENT--))\n"
+         "    case $verb in\n"
+         "    image|pki|token|policy|profiles)\n"
+         "        if ((CURRENT > 2)); then\n"
+         "            shift words\n"
+         "            ((CURRENT--))\n"
+         "        else\n"
+         "            case $verb in\n"
+         "            policy) compadd -- explain check --help ;;\n"
+         "            profiles) compadd -- list show --json --help ;;\n"
+         "            *) compadd -- $(coto $verb --help 2>/dev/null | " VERBS_OF_HELP
+         ") --help ;;\n"
+         "            esac\n"
+         "            return\n"
+         "        fi\n"
+         "        ;;\n"
+         "    esac\n"
+         "    case $verb:$sub in");
+    for (size_t i = 0; i < VERB_COUNT; i++)
+        if (verbs[i].has_options && strcmp(verbs[i].name, "policy") != 0)
+            printf("    %s:*) _arguments -S $options '*:file:_files' ;;\n", verbs[i].name);
+    fputs("    policy:check) _arguments --json --help '1:file:_files' ;;\n"
+          "    policy:*) _arguments -S $options '*:file:_files' ;;\n"
+          "    profiles:show) _arguments --json --help '1:profile:(",
+          stdout);
+    print_profiles();
+    puts(")' ;;\n"
+         "    serve:*) _coto_tool serve '' ;;\n"
+         "    (image|pki|token):*) _coto_tool $verb $sub ;;\n"
+         "    help:*) ((CURRENT == 2)) && _describe 'verb' verbs ;;\n"
+         "    *) _arguments '--json[print JSON]' '--help[help]' ;;\n"
+         "    esac");
+}
+
+static int print_zsh_file(void)
+{
+    print_zsh_helpers();
+    puts("_coto() {\n"
+         "    local -a verbs options");
+    print_zsh_verbs();
+    puts("    options=(\n        '(-h --help)'{-h,--help}'[help]'");
     for (int i = 0; i < COTO_OPT_COUNT; i++)
         print_zsh_option(i);
     puts("    )\n"
          "    if [[ $words[2] == test ]]; then options+=(");
     print_zsh_test_flags();
-    puts("    ); fi\n"
-         "    if ((CURRENT == 2)); then\n"
-         "        _describe 'verb' verbs\n"
-         "        return\n"
-         "    fi\n"
-         "    case $words[2] in");
-    for (size_t i = 0; i < VERB_COUNT; i++)
-        if (verbs[i].has_options && strcmp(verbs[i].name, "policy") != 0)
-            printf("    %s) _arguments -S $options '*:file:_files' ;;\n", verbs[i].name);
-    puts("    policy)\n"
-         "        if ((CURRENT == 3)); then\n"
-         "            compadd explain check\n"
-         "        else\n"
-         "            _arguments -S $options '*:file:_files'\n"
-         "        fi\n"
-         "        ;;\n"
-         "    profiles) compadd list show --json default $(coto profiles 2>/dev/null |"
-         " sed '1d;s/ .*//') ;;\n"
-         "    image|pki|token)\n"
-         "        if ((CURRENT == 3)); then\n"
-         "            compadd $(coto $words[2] --help 2>/dev/null |"
-         " sed -n 's/^  \\([a-z]*\\)  .*/\\1/p')\n"
-         "        else\n"
-         "            compadd -- $(coto $words[2] $words[3] --help 2>/dev/null |"
-         " sed -n 's/^  \\(--[a-z-]*\\).*/\\1/p') --help\n"
-         "            [[ $words[2] == image ]] && compadd $(coto image list 2>/dev/null |"
-         " sed '1d;s/ .*//')\n"
-         "            _files\n"
-         "        fi\n"
-         "        ;;\n"
-         "    help) _describe 'verb' verbs ;;\n"
-         "    *) _arguments '--json[print JSON]' '--help[help]' ;;\n"
-         "    esac\n"
-         "}\n"
+    puts("    ); fi");
+    print_zsh_cases();
+    puts("}\n"
          "_coto \"$@\"");
     return 0;
 }
@@ -703,9 +878,8 @@ int main(int argc, char **argv)
         const char *name;
         int (*print)(void);
     } documents[] = {
-        {"options", print_options}, {"man", print_man},
-        {"bash", print_bash},       {"zsh", print_zsh_file},
-        {"walls", print_walls},     {"exit-codes", print_exit_codes},
+        {"options", print_options},   {"man", print_man},     {"bash", print_bash},
+        {"zsh", print_zsh_file},      {"walls", print_walls}, {"exit-codes", print_exit_codes},
         {"verdicts", print_verdicts},
     };
 
