@@ -195,6 +195,7 @@ static void take_promise(void *arg, const struct coto_execution *e, const struct
     memcpy(job->id, e->id, sizeof job->id);
     snprintf(job->caller.tenant, sizeof job->caller.tenant, "%s", e->tenant);
     snprintf(job->caller.sandbox, sizeof job->caller.sandbox, "%s", e->sandbox);
+    api_tenant_adopt(job);
     snprintf(job->accepted, sizeof job->accepted, "%s", e->started);
     job->body = json_loadb(request->data, request->len, 0, NULL);
     job->is_async = job->is_execution = job->must_run = true;

@@ -141,8 +141,17 @@ struct api_job {
     struct coto_err err;
     char field[64];     /* of the body that err is about; "" none */
     struct coto_buf reply;
+    struct api_lane *lane; /* it waited in */
     struct api_job *next;
     struct api_job *next_running, **running; /* in its bucket, by id; NULL: in none */
+};
+
+/* Jobs of one tenant that wait for a worker, or have one (queue.c). */
+struct api_lane {
+    const struct api_tenant *owner; /* only compared: it may be gone already */
+    struct api_job *first, **last;
+    unsigned queued, running;
+    struct api_lane *next;
 };
 
 /* Threads, started on demand and kept. */
@@ -150,7 +159,11 @@ struct api_workers {
     struct coto_api *api;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    struct api_job *first, **last;
+    struct api_lane *lanes;
+    struct api_lane nobodys;
+    bool is_shared; /* no tenant may have all of them while there are others */
+    const struct api_tenant *recent; /* who came last, when; and when somebody else did */
+    int64_t recent_us, other_us;
     unsigned queued, idle, count, max;
     bool ending;
     pthread_t threads[512];
@@ -260,6 +273,12 @@ void api_workers_stop(struct coto_api *api);
 /* Takes the job; answers itself when there is no room. */
 void api_submit(struct api_job *job);
 bool api_refuse_if_full(struct api_job *job); /* true: it has, and the job is gone */
+/* queue.c; with the workers' lock held */
+bool api_queue_is_full(struct api_workers *w, const struct api_job *job, unsigned most);
+void api_queue_put(struct api_workers *w, struct api_job *job);
+struct api_job *api_queue_take(struct api_workers *w); /* NULL: none may run now */
+bool api_queue_remove(struct api_workers *w, struct api_job *job); /* false: it was not there */
+void api_queue_done(struct api_workers *w, struct api_lane *lane);
 /* A job of a call, with the JSON body (if the endpoint has one) parsed and checked; NULL after
  * it has answered. */
 struct api_job *api_job_new(struct api_call *call);
@@ -329,6 +348,9 @@ void api_execution_set(struct api_job *job); /* run or execute, by whether it ha
 int api_tenant_admit(struct api_call *call);
 int api_tenant_begin(struct api_call *call, struct api_job *job);
 void api_tenant_end(struct api_job *job);
+void api_tenant_adopt(struct api_job *job); /* of the front before this one; never refused */
+int api_tenant_check_transfers(struct api_call *call);
+void api_tenant_count_transfer(struct api_job *job, int by);
 int api_tenant_take_sandbox(struct api_call *call, struct api_sandbox *sandbox);
 void api_tenant_adopt_sandbox(struct coto_api *api, struct api_sandbox *sandbox);
 void api_tenant_drop_sandbox(struct api_sandbox *sandbox);

@@ -11,6 +11,7 @@ struct api_tenant {
     char name[COTO_API_TENANT];
     unsigned in_flight;
     unsigned sandboxes; /* also those being made */
+    unsigned transfers;
     double tokens;      /* requests that may be made at once */
     int64_t seen_us;
     struct api_tenant *next;
@@ -80,6 +81,13 @@ int api_tenant_begin(struct api_call *call, struct api_job *job)
     return 0;
 }
 
+void api_tenant_adopt(struct api_job *job)
+{
+    job->tenant = find(job->api, job->caller.tenant);
+    if (job->tenant)
+        job->tenant->in_flight++;
+}
+
 void api_tenant_end(struct api_job *job)
 {
     if (job->tenant)
@@ -115,6 +123,24 @@ void api_tenant_drop_sandbox(struct api_sandbox *sandbox)
     if (sandbox->owner)
         sandbox->owner->sandboxes--;
     sandbox->owner = NULL;
+}
+
+/* Slow clients must not take all workers, nor those of one tenant all that are for such. */
+int api_tenant_check_transfers(struct api_call *call)
+{
+    const struct api_tenant *tenant = find(call->api, call->caller.tenant);
+    unsigned most = (call->api->config.workers + 3) / 4;
+
+    if (call->api->transfers < most && (!tenant || tenant->transfers < most - most / 8))
+        return 0;
+    return refuse(call, 1, "too many transfers at once", "workers");
+}
+
+void api_tenant_count_transfer(struct api_job *job, int by)
+{
+    job->api->transfers += (unsigned)by;
+    if (job->tenant)
+        job->tenant->transfers += (unsigned)by;
 }
 
 void api_tenants_expire(struct coto_api *api, int64_t now_us)

@@ -41,7 +41,7 @@ static int take_path(struct api_call *call, bool needed, struct coto_buf *ret_ta
 
 static void transferred(struct api_job *job)
 {
-    job->api->transfers--;
+    api_tenant_count_transfer(job, -1);
     api_sandbox_release(job);
     if (!job->status && job->err.kind == COTO_ERR_NOTFOUND)
         job->status = 404;
@@ -52,7 +52,6 @@ static void transferred(struct api_job *job)
 void api_transfer_begin(struct api_call *call, bool needs_path,
                         void (*run)(struct api_job *job, int channel_fd))
 {
-    struct coto_api *api = call->api;
     struct coto_err err = {0};
     coto_auto_buf target = {0};
 
@@ -60,18 +59,10 @@ void api_transfer_begin(struct api_call *call, bool needs_path,
         api_reply_error(call->request, 400, &err, "path");
         return;
     }
-    /* Slow clients must not take all workers. */
-    if (api->transfers >= (api->config.workers + 3) / 4) {
-        coto_err_set(&err, COTO_ERR_LIMIT, 0, "too many transfers at once");
-        coto_err_remedy(&err, "try again in a second");
-        coto_http_add_header(call->request, "Retry-After", "1");
-        api_reply_error(call->request, 429, &err, "");
-        return;
-    }
-    struct api_job *job = api_sandbox_job(call);
+    struct api_job *job = api_tenant_check_transfers(call) ? NULL : api_sandbox_job(call);
     if (!job)
         return;
-    api->transfers++;
+    api_tenant_count_transfer(job, 1);
     job->run = run;
     job->done = transferred;
     job->code = target;

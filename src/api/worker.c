@@ -209,37 +209,37 @@ static void give_stack_back(void)
     pthread_attr_destroy(&attr);
 }
 
-static void wait_for_job(struct api_workers *w)
+/* At first for a second, and always so when something is queued: it may run once its tenant is alone. */
+static void wait_for_job(struct api_workers *w, bool *is_rested)
 {
     struct timespec until;
-    int timed_out = 0;
 
+    if (*is_rested && !w->queued) {
+        pthread_cond_wait(&w->wake, &w->lock);
+        return;
+    }
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += IDLE_SECONDS;
-    while (!w->first && !w->ending && !timed_out)
-        timed_out = pthread_cond_timedwait(&w->wake, &w->lock, &until) == ETIMEDOUT;
-    if (timed_out)
+    if (pthread_cond_timedwait(&w->wake, &w->lock, &until) != ETIMEDOUT)
+        return;
+    if (!*is_rested)
         give_stack_back();
-    while (!w->first && !w->ending)
-        pthread_cond_wait(&w->wake, &w->lock);
+    *is_rested = true;
 }
 
-static struct api_job *take(struct api_workers *w)
+/* The next job, once the last one, which was of that lane, is done with. NULL: it is the end. */
+static struct api_job *take(struct api_workers *w, struct api_lane *last)
 {
+    bool is_rested = false;
     struct api_job *job;
 
     pthread_mutex_lock(&w->lock);
+    if (last)
+        api_queue_done(w, last);
     w->idle++;
-    if (!w->first && !w->ending)
-        wait_for_job(w);
+    while (!(job = api_queue_take(w)) && !(w->ending && !w->queued))
+        wait_for_job(w, &is_rested);
     w->idle--;
-    job = w->first;
-    if (job) {
-        w->first = job->next;
-        if (!w->first)
-            w->last = &w->first;
-        w->queued--;
-    }
     pthread_mutex_unlock(&w->lock);
     return job;
 }
@@ -248,13 +248,15 @@ static void *work(void *arg)
 {
     struct api_workers *w = arg;
     struct coto_err err = {0};
+    struct api_lane *lane = NULL;
     struct api_job *job;
     sigset_t all;
     int channel = -1;
 
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
-    while ((job = take(w))) {
+    while ((job = take(w, lane))) {
+        lane = job->lane;
         if (!job->needs_no_launcher && api_channel(w->api, &channel, &job->life, &err)) {
             job->err = err;
             job->status = 503;
@@ -297,7 +299,7 @@ bool api_refuse_if_full(struct api_job *job)
     struct api_workers *w = &job->api->workers;
 
     pthread_mutex_lock(&w->lock);
-    bool full = w->queued >= job->api->config.queue;
+    bool full = api_queue_is_full(w, job, job->api->config.queue);
     pthread_mutex_unlock(&w->lock);
     if (full)
         refuse(job);
@@ -310,12 +312,9 @@ static bool enqueue(struct api_workers *w, struct api_job *job, unsigned most)
     pthread_mutex_lock(&w->lock);
     if (w->idle <= w->queued && w->count < w->max && !w->ending)
         add_worker(w);
-    bool full = w->ending || w->count == 0 || w->queued >= most;
+    bool full = w->ending || w->count == 0 || api_queue_is_full(w, job, most);
     if (!full) {
-        job->next = NULL;
-        *w->last = job;
-        w->last = &job->next;
-        w->queued++;
+        api_queue_put(w, job);
         pthread_cond_signal(&w->wake);
     }
     pthread_mutex_unlock(&w->lock);
@@ -326,16 +325,7 @@ static bool enqueue(struct api_workers *w, struct api_job *job, unsigned most)
 static bool unqueue(struct api_workers *w, struct api_job *job)
 {
     pthread_mutex_lock(&w->lock);
-    struct api_job **at = &w->first;
-    while (*at && *at != job)
-        at = &(*at)->next;
-    bool found = *at;
-    if (found) {
-        *at = job->next;
-        w->queued--;
-        if (!*at)
-            w->last = at;
-    }
+    bool found = api_queue_remove(w, job);
     pthread_mutex_unlock(&w->lock);
     return found;
 }
@@ -378,7 +368,6 @@ static void start(struct api_workers *w, struct coto_api *api, unsigned max)
     w->api = api;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->wake, NULL);
-    w->last = &w->first;
     w->max = max < most ? max : most;
 }
 
@@ -397,6 +386,7 @@ int api_workers_start(struct coto_api *api, struct coto_err *err)
 {
     (void)err;
     start(&api->workers, api, api->config.workers);
+    api->workers.is_shared = true;
     start(&api->quick, api, QUICK);
     return 0;
 }

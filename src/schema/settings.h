@@ -83,9 +83,9 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
     X(MAX_OUTPUT, "max-output", TEXT, "none", 0, 0, "SIZE", START, \
       "bytes of output of one execution, at most") \
     X(WORKERS, "workers", INT, "64", 1, 512, "N", START, \
-      "executions at once") \
-    X(QUEUE, "queue", INT, "256", 0, 65536, "N", LIVE, \
-      "requests that wait for a worker; past it the answer is 429") \
+      "executions at once; while several tenants are there one has seven eighths at most") \
+    X(QUEUE, "queue", INT, "512", 0, 65536, "N", LIVE, \
+      "requests that wait for a worker, those of one tenant in seven eighths of it; past it the answer is 429") \
     X(POOL_MIN, "pool-min", INT, "5", 0, 100, "N", LIVE, \
       "sandboxes kept ready, at least; of other profiles and languages one, once asked for") \
     X(POOL_MAX, "pool-max", INT, "100", 0, 1000, "N", LIVE, \

@@ -71,3 +71,75 @@ def test_a_queue_has_an_end(make_service):
     assert (reply.status, reply.headers["Retry-After"]) == (429, "1"), reply
     assert service.delete(f"/api/v1/executions/{ids[0]}").status == 202
     wait_until(lambda: service.run("print(1)").status == 200, "room")
+
+
+# ---- tenants beside each other: "uid:N" on the socket, "local" with the token ----
+
+SLEEP = "import time; time.sleep(100)"
+
+
+def begin(service, code="print(1)", token=None):
+    reply = service.run(code, token=token, **{"async": True})
+    assert reply.status == 202, reply
+    return reply.json["execution_id"]
+
+
+def row_of(service, execution, token=None):
+    return service.get(f"/api/v1/executions/{execution}", token=token).json
+
+
+def count(service, executions, state):
+    return sum(row_of(service, it)["state"] == state for it in executions)
+
+
+def test_tenants_are_served_in_turn(make_service):
+    """Who comes when another has ten requests waiting does not wait for all ten."""
+    service = make_service("--workers=1")
+    first = begin(service, SLEEP)
+    wait_until(lambda: count(service, [first], "running"), "the start")
+    mine = [begin(service) for _ in range(10)]
+    theirs = begin(service, token=True)
+    service.delete(f"/api/v1/executions/{first}")
+    wait_until(lambda: count(service, mine, "finished") == 10 and row_of(service, theirs, True)["state"] == "finished", "the end of all")
+    begun = sorted((*((row_of(service, it)["started_at"], it) for it in mine), (row_of(service, theirs, True)["started_at"], theirs)))
+    assert [it for _, it in begun].index(theirs) <= 1, begun
+    assert [it for _, it in begun if it != theirs] == mine, "each tenant's are in order"
+
+
+def one_is_left(service):
+    """Whether another tenant's request is served beside many that do not end."""
+    assert service.run("print(1)", token=True).status == 200
+    mine = [begin(service, SLEEP) for _ in range(3)]
+    wait_until(lambda: count(service, mine, "running") > 0, "the start")
+    theirs = begin(service, token=True)
+    wait_until(lambda: count(service, mine, "running") > 1 or row_of(service, theirs, True)["state"] == "finished", "either")
+    left = count(service, mine, "running") == 1
+    for it in mine:
+        service.delete(f"/api/v1/executions/{it}")
+    wait_until(lambda: count(service, mine, "finished") == 3, "the end of all")
+    return left
+
+
+def test_one_tenant_leaves_a_worker_to_others(make_service):
+    """Who was there in the last seconds: of several tries, because the machine may stop for longer."""
+    service = make_service("--workers=2")
+    assert any(one_is_left(service) for _ in range(5))
+
+
+def test_who_is_alone_has_all_workers(make_service):
+    service = make_service("--workers=2")
+    mine = [begin(service, SLEEP) for _ in range(2)]
+    wait_until(lambda: count(service, mine, "running") == 2, "the start of both")
+
+
+def test_one_tenant_leaves_room_in_the_queue(make_service):
+    service = make_service("--workers=1", "--queue=8")
+    first = begin(service, SLEEP)
+    wait_until(lambda: count(service, [first], "running"), "the start")
+    mine = [begin(service) for _ in range(7)]
+    for reply in (service.run("print(1)"), service.run("print(1)", **{"async": True})):
+        assert (reply.status, reply.headers["Retry-After"]) == (429, "1"), reply
+    begin(service, token=True)
+    assert service.run("print(1)", token=True).status == 429, "now it is full"
+    service.delete(f"/api/v1/executions/{first}")
+    wait_until(lambda: count(service, mine, "finished") == 7, "the end of all")

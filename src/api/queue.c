@@ -1,0 +1,170 @@
+/* Jobs that wait for a worker. Each tenant has a lane, and lanes are served in turn: who sends a
+ * thousand requests waits for them, others do not. One tenant cannot have all workers while there
+ * are others, nor ever all places in the queue: an eighth stays for those who come next. Whoever is
+ * alone has all workers.
+ *
+ * All of it with the workers' lock held. */
+#include "api/api.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+#define OTHERS_US 10000000 /* a tenant who was there counts for this long */
+
+/* What one of several may have of n. */
+static unsigned share_of(unsigned n)
+{
+    return n > 1 ? n - (n + 7) / 8 : n;
+}
+
+/* ---- lanes ---- */
+
+/* In the list are those with something queued or running; whose turn it is comes first. */
+static struct api_lane *find(struct api_workers *w, const struct api_tenant *owner)
+{
+    struct api_lane *lane = w->lanes;
+
+    while (lane && lane->owner != owner)
+        lane = lane->next;
+    return lane;
+}
+
+static void append(struct api_workers *w, struct api_lane *lane)
+{
+    struct api_lane **at = &w->lanes;
+
+    while (*at)
+        at = &(*at)->next;
+    *at = lane;
+    lane->next = NULL;
+}
+
+static void unlink_lane(struct api_workers *w, const struct api_lane *lane)
+{
+    struct api_lane **at = &w->lanes;
+
+    while (*at != lane)
+        at = &(*at)->next;
+    *at = lane->next;
+}
+
+/* Without memory for one there is that of those who are nobody's. */
+static struct api_lane *open_lane(struct api_workers *w, const struct api_tenant *owner)
+{
+    struct api_lane *lane = find(w, owner);
+
+    if (lane)
+        return lane;
+    lane = owner ? calloc(1, sizeof *lane) : NULL;
+    if (!lane) {
+        lane = find(w, NULL);
+        if (lane)
+            return lane;
+        lane = &w->nobodys;
+    }
+    *lane = (struct api_lane){.owner = lane == &w->nobodys ? NULL : owner};
+    lane->last = &lane->first;
+    append(w, lane);
+    return lane;
+}
+
+static void close_lane(struct api_workers *w, struct api_lane *lane)
+{
+    if (lane->queued || lane->running)
+        return;
+    unlink_lane(w, lane);
+    if (lane != &w->nobodys)
+        free(lane);
+}
+
+/* ---- shares ---- */
+
+static void note_seen(struct api_workers *w, const struct api_lane *lane)
+{
+    if (!lane->owner)
+        return;
+    if (w->recent != lane->owner)
+        w->other_us = w->recent_us;
+    w->recent = lane->owner;
+    w->recent_us = coto_clock_us();
+}
+
+static bool has_others(const struct api_workers *w, const struct api_lane *lane)
+{
+    int64_t seen_us = w->recent == lane->owner ? w->other_us : w->recent_us;
+
+    return seen_us && coto_clock_us() - seen_us < OTHERS_US;
+}
+
+static bool may_run(const struct api_workers *w, const struct api_lane *lane)
+{
+    return lane->queued && (!w->is_shared || w->ending || !lane->owner ||
+                            lane->running < share_of(w->max) || !has_others(w, lane));
+}
+
+/* ---- from outside ---- */
+
+bool api_queue_is_full(struct api_workers *w, const struct api_job *job, unsigned most)
+{
+    const struct api_lane *lane = find(w, job->tenant);
+
+    return w->queued >= most || (most != UINT_MAX && job->tenant && lane && lane->queued >= share_of(most));
+}
+
+void api_queue_put(struct api_workers *w, struct api_job *job)
+{
+    struct api_lane *lane = open_lane(w, job->tenant);
+
+    note_seen(w, lane);
+    job->lane = lane;
+    job->next = NULL;
+    *lane->last = job;
+    lane->last = &job->next;
+    lane->queued++;
+    w->queued++;
+}
+
+static void leave(struct api_workers *w, struct api_lane *lane, struct api_job **at)
+{
+    *at = (*at)->next;
+    if (!*at)
+        lane->last = at;
+    lane->queued--;
+    w->queued--;
+}
+
+struct api_job *api_queue_take(struct api_workers *w)
+{
+    struct api_lane *lane = w->lanes;
+
+    while (lane && !may_run(w, lane))
+        lane = lane->next;
+    if (!lane)
+        return NULL;
+    struct api_job *job = lane->first;
+    leave(w, lane, &lane->first);
+    lane->running++;
+    unlink_lane(w, lane);
+    append(w, lane);
+    return job;
+}
+
+bool api_queue_remove(struct api_workers *w, struct api_job *job)
+{
+    struct api_lane *lane = find(w, job->tenant);
+    struct api_job **at = lane ? &lane->first : NULL;
+
+    while (at && *at && *at != job)
+        at = &(*at)->next;
+    if (!at || !*at)
+        return false;
+    leave(w, lane, at);
+    close_lane(w, lane);
+    return true;
+}
+
+void api_queue_done(struct api_workers *w, struct api_lane *lane)
+{
+    lane->running--;
+    close_lane(w, lane);
+}
