@@ -104,7 +104,8 @@ struct api_job {
     struct coto_http_request *request; /* NULL once the client is gone */
     struct coto_caller caller;
     int cancel_fd; /* eventfd */
-    struct api_tenant *tenant; /* whose requests it is one of */
+    struct api_tenant *tenant; /* whose it is; NULL: nobody's */
+    struct api_flight *flight; /* the request that it works on, as its tenant's are counted */
     struct api_flow *flow; /* bytes that pass while it runs; NULL: none */
     bool is_stream;  /* output is told as events */
     bool is_dropped; /* its client did not read; it runs on */
@@ -345,8 +346,10 @@ void api_execute_none(struct api_job *job); /* on a worker: it was cancelled bef
 void api_execution_set(struct api_job *job); /* run or execute, by whether it has a sandbox */
 
 /* tenants.c: 0, or -1 after a refusal (429) */
+/* A request counts from here, where its head has come, to the last byte of its reply, and to the
+ * end of every job that was begun for it. */
 int api_tenant_admit(struct api_call *call);
-int api_tenant_begin(struct api_call *call, struct api_job *job);
+void api_tenant_begin(struct api_job *job);
 void api_tenant_end(struct api_job *job);
 void api_tenant_adopt(struct api_job *job); /* of the front before this one; never refused */
 int api_tenant_check_transfers(struct api_call *call);

@@ -126,6 +126,7 @@ void api_submit_reading(struct api_call *call, void (*run)(struct api_job *job, 
     }
     job->api = call->api;
     job->request = call->request;
+    api_tenant_begin(job);
     job->caller = call->caller;
     job->query = call->query;
     job->key = call->key;

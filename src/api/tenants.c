@@ -1,4 +1,5 @@
-/* What one tenant may take of the service: requests in flight, and a rate. Belongs to the loop. */
+/* What one tenant may take of the service: requests in flight, and a rate. Belongs to the loop. Requests
+ * that only look are counted apart: who is at its limit can still see why. */
 #include "api/api.h"
 
 #include <stdio.h>
@@ -9,7 +10,7 @@
 
 struct api_tenant {
     char name[COTO_API_TENANT];
-    unsigned in_flight;
+    unsigned in_flight[2]; /* that do something, that only look */
     unsigned sandboxes; /* also those being made */
     unsigned transfers;
     double tokens;      /* requests that may be made at once */
@@ -45,18 +46,18 @@ static int refuse(struct api_call *call, unsigned seconds, const char *why, cons
     return -1;
 }
 
-int api_tenant_admit(struct api_call *call)
+/* ---- rate ---- */
+
+static int check_rate(struct api_call *call, struct api_tenant *tenant)
 {
     const struct coto_api_config *config = &call->api->config;
-    struct api_tenant *tenant = config->tenant_rate ? find(call->api, call->caller.tenant) : NULL;
     int64_t now = coto_loop_now_us(call->api->loop);
 
-    if (!tenant)
+    if (!config->tenant_rate)
         return 0;
     tenant->tokens += (double)(now - tenant->seen_us) * config->tenant_rate / 1e6;
     if (tenant->tokens > config->tenant_burst)
         tenant->tokens = config->tenant_burst;
-    tenant->seen_us = now;
     if (tenant->tokens < 1)
         return refuse(call, 1 + (unsigned)((1 - tenant->tokens) / config->tenant_rate),
                       "too many requests of this tenant", "tenant-rate");
@@ -64,36 +65,86 @@ int api_tenant_admit(struct api_call *call)
     return 0;
 }
 
-int api_tenant_begin(struct api_call *call, struct api_job *job)
+/* ---- requests in flight ---- */
+
+struct api_flight {
+    struct coto_http_end end;
+    struct api_tenant *tenant;
+    unsigned holders; /* the request, jobs */
+    bool looks;
+};
+
+static void drop(struct api_flight *flight)
+{
+    if (--flight->holders > 0)
+        return;
+    flight->tenant->in_flight[flight->looks]--;
+    free(flight);
+}
+
+static void on_end(struct coto_http_end *end)
+{
+    drop((struct api_flight *)end);
+}
+
+/* Without memory it is not counted: nothing else will come of it either. */
+static struct api_flight *take_off(struct api_tenant *tenant, bool looks)
+{
+    struct api_flight *flight = calloc(1, sizeof *flight);
+
+    if (!flight)
+        return NULL;
+    *flight = (struct api_flight){{on_end, NULL}, tenant, 1, looks};
+    tenant->in_flight[looks]++;
+    return flight;
+}
+
+int api_tenant_admit(struct api_call *call)
 {
     struct api_tenant *tenant = find(call->api, call->caller.tenant);
+    bool looks = strcmp(call->endpoint->method, "GET") == 0;
+    bool gives_back = strcmp(call->endpoint->method, "DELETE") == 0; /* never refused */
 
     if (!tenant)
         return 0;
-    /* What gives something back is never refused. */
-    if (tenant->in_flight >= call->api->config.tenant_requests &&
-        strcmp(call->endpoint->method, "DELETE") != 0)
+    int refused = check_rate(call, tenant);
+    tenant->seen_us = coto_loop_now_us(call->api->loop);
+    if (refused)
+        return -1;
+    if (tenant->in_flight[looks] >= call->api->config.tenant_requests && !gives_back)
         return refuse(call, 1, "too many requests of this tenant are being worked on",
                       "tenant-requests");
-    tenant->in_flight++;
-    tenant->seen_us = coto_loop_now_us(call->api->loop);
-    job->tenant = tenant;
+    struct api_flight *flight = take_off(tenant, looks);
+    if (flight)
+        coto_http_on_end(call->request, &flight->end);
     return 0;
+}
+
+void api_tenant_begin(struct api_job *job)
+{
+    job->flight = (struct api_flight *)coto_http_get_end(job->request);
+    if (!job->flight)
+        return;
+    job->flight->holders++;
+    job->tenant = job->flight->tenant;
 }
 
 void api_tenant_adopt(struct api_job *job)
 {
     job->tenant = find(job->api, job->caller.tenant);
-    if (job->tenant)
-        job->tenant->in_flight++;
+    job->flight = job->tenant ? take_off(job->tenant, false) : NULL;
+    if (!job->flight)
+        job->tenant = NULL;
 }
 
 void api_tenant_end(struct api_job *job)
 {
-    if (job->tenant)
-        job->tenant->in_flight--;
-    job->tenant = NULL;
+    if (job->flight)
+        drop(job->flight);
+    job->flight = NULL;
 }
+
+/* ---- sandboxes, transfers ---- */
 
 int api_tenant_take_sandbox(struct api_call *call, struct api_sandbox *sandbox)
 {
@@ -148,7 +199,7 @@ void api_tenants_expire(struct coto_api *api, int64_t now_us)
     for (int i = 0; i < API_BUCKETS; i++)
         for (struct api_tenant **at = &api->tenants[i]; *at;) {
             struct api_tenant *old = *at;
-            if (old->in_flight || old->sandboxes || now_us - old->seen_us < FORGET_US) {
+            if (old->in_flight[0] || old->in_flight[1] || old->sandboxes || now_us - old->seen_us < FORGET_US) {
                 at = &old->next;
                 continue;
             }

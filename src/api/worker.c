@@ -111,11 +111,8 @@ struct api_job *api_job_new(struct api_call *call)
         return NULL;
     }
     job->api = call->api;
-    if (api_tenant_begin(call, job)) {
-        free(job);
-        return NULL;
-    }
     job->request = call->request;
+    api_tenant_begin(job);
     job->caller = call->caller;
     job->in_fd = -1;
     job->plan.rootfs.fd = -1;

@@ -87,6 +87,14 @@ static bool goes_on(const struct coto_http_conn *conn)
     return conn->phase == COTO_HTTP_IDLE && conn->in.len > 0;
 }
 
+static void tell_ends(struct coto_http_conn *conn)
+{
+    for (struct coto_http_end *end; (end = conn->ends);) {
+        conn->ends = end->next;
+        end->fn(end);
+    }
+}
+
 static void flush(struct coto_http_conn *conn)
 {
     send_some(conn);
@@ -95,6 +103,7 @@ static void flush(struct coto_http_conn *conn)
     if (coto_http_conn_unsent(conn) == 0) {
         conn->out_pos = 0;
         (conn->out.cap > KEEP_BUFFER ? coto_buf_fini : coto_buf_clear)(&conn->out);
+        tell_ends(conn);
     }
     /* A kernel that took the last byte may still have no room for the next. */
     if (conn->out.len == 0 && !goes_on(conn)) {
@@ -334,6 +343,7 @@ void coto_http_conn_end(struct coto_http_conn *conn)
     if (conn->request)
         coto_http_request_gone(conn->request);
     coto_http_request_free(conn->request);
+    tell_ends(conn);
     list_idle(conn, false);
     *conn->link = conn->next;
     if (conn->next)

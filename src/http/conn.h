@@ -42,6 +42,7 @@ struct coto_http_conn {
     bool is_eof, is_idle_listed;
     struct coto_buf in, out;
     size_t out_pos;
+    struct coto_http_end *ends; /* of requests whose answers are in out */
     uint64_t peer_key;
     struct coto_http_conn *next, **link; /* in the peer's bucket */
     struct coto_http_conn *idle_next, *idle_prev;
@@ -57,6 +58,7 @@ struct coto_http_request {
     uint64_t max, received, stepped;
     coto_http_fn *collect, *gone, *sent;
     coto_http_sink_fn *sink;
+    struct coto_http_end *end;
     void *body_arg, *gone_arg, *sent_arg;
     bool is_paused, is_streaming, is_chunked;
     int64_t stream_left; /* -1: any length */

@@ -12,6 +12,10 @@ void coto_http_request_free(struct coto_http_request *request)
     if (!request)
         return;
     request->conn->request = NULL;
+    if (request->end) {
+        request->end->next = request->conn->ends;
+        request->conn->ends = request->end;
+    }
     coto_buf_fini(&request->body);
     coto_buf_fini(&request->fields);
     free(request->text);
@@ -217,6 +221,16 @@ void coto_http_on_gone(struct coto_http_request *request, coto_http_fn *fn, void
 {
     request->gone = fn;
     request->gone_arg = arg;
+}
+
+void coto_http_on_end(struct coto_http_request *request, struct coto_http_end *end)
+{
+    request->end = end;
+}
+
+struct coto_http_end *coto_http_get_end(const struct coto_http_request *request)
+{
+    return request->end;
 }
 
 static void ask_body(struct coto_http_request *request, uint64_t max, void *arg)

@@ -117,6 +117,15 @@ int64_t coto_http_body_length(const struct coto_http_request *request);
 
 void coto_http_on_gone(struct coto_http_request *request, coto_http_fn *fn, void *arg);
 
+/* Called once when the last byte of the reply is with the kernel, or the connection has ended: after
+ * the handle is gone. It must not call anything of the server. One per request, set by the handler. */
+struct coto_http_end {
+    void (*fn)(struct coto_http_end *end);
+    struct coto_http_end *next; /* the server's */
+};
+void coto_http_on_end(struct coto_http_request *request, struct coto_http_end *end);
+struct coto_http_end *coto_http_get_end(const struct coto_http_request *request); /* NULL: none */
+
 /* ---- the body: ask once, or answer without; then the connection is closed ---- */
 
 /* Calls fn when the whole body is here; past max bytes the server answers 413. Also without a

@@ -99,7 +99,7 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
     X(TENANT_SANDBOXES, "tenant-sandboxes", INT, "1000", 1, 4095, "N", LIVE, \
       "sandboxes one tenant may hold") \
     X(TENANT_REQUESTS, "tenant-requests", INT, "256", 1, 65536, "N", LIVE, \
-      "requests of one tenant that are being worked on; past it the answer is 429") \
+      "requests of one tenant that are being worked on, from the head to the last byte of the reply; GETs are counted apart; past it the answer is 429") \
     X(TENANT_RATE, "tenant-rate", INT, "0", 0, 1000000, "N", LIVE, \
       "requests a second of one tenant; 0: any number") \
     X(TENANT_BURST, "tenant-burst", INT, "100", 1, 1000000, "N", LIVE, \

@@ -1,4 +1,6 @@
 """What one tenant may take; the owner on the socket and the holder of the token are two."""
+import contextlib
+import json
 import threading
 
 from .helpers import wait_until
@@ -59,6 +61,50 @@ def test_requests_in_flight(make_service):
     for thread in threads:
         thread.join()
     wait_until(lambda: service.run("print(1)").status == 200, "room")
+
+
+def is_free(service):
+    return service.run("print(1)").status == 200
+
+
+def test_a_request_counts_from_its_head(make_service):
+    """Also while its body has not come, and not beyond its end."""
+    service = make_service("--tenant-requests=1")
+    with contextlib.closing(service.connect()) as connection:
+        connection.putrequest("POST", "/api/v1/run")
+        connection.putheader("Content-Length", "20")
+        connection.endheaders(b'{"code":')
+        wait_until(lambda: not is_free(service), "the arrival of the head")
+        assert service.get("/api/v1/executions").status == 200, "who only looks is counted apart"
+        assert service.run("print(1)", token=True).status == 200, "another tenant may"
+        connection.send(b' "print(1)"}')
+        assert connection.getresponse().status == 200
+        wait_until(lambda: is_free(service), "room")
+        connection.close()
+        connection.putrequest("POST", "/api/v1/run")
+        connection.putheader("Content-Length", "20")
+        connection.endheaders(b'{"code":')
+        wait_until(lambda: not is_free(service), "the arrival of the head")
+    wait_until(lambda: is_free(service), "room: its connection is gone")
+
+
+def test_a_request_counts_to_the_last_byte_of_its_reply(make_service):
+    service = make_service("--tenant-requests=1")
+    with contextlib.closing(service.connect()) as connection:
+        connection.request("POST", "/api/v1/run", json.dumps({"code": "print('x' * 8_000_000)"}))
+        response = connection.getresponse()
+        assert response.status == 200 and not is_free(service), "it has not taken all of it"
+        assert len(json.loads(response.read())["stdout"]) == 8_000_001
+        wait_until(lambda: is_free(service), "room")
+
+
+def test_an_async_execution_counts_to_its_end(make_service):
+    service = make_service("--tenant-requests=1")
+    execution = service.run("import time; time.sleep(100)", **{"async": True}).json["execution_id"]
+    wait_until(lambda: service.get(f"/api/v1/executions/{execution}").json["state"] == "running", "the start")
+    assert not is_free(service)
+    assert service.delete(f"/api/v1/executions/{execution}").status == 202
+    wait_until(lambda: is_free(service), "room")
 
 
 def test_a_queue_has_an_end(make_service):
