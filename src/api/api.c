@@ -113,6 +113,15 @@ void api_call_function(struct api_call *call)
         functions[call->endpoint - coto_endpoints](call);
     }
     api_key_free(call->api, call->key); /* unless a job has taken it */
+    json_decref(call->body);
+}
+
+void api_call_parsed(struct api_call *call)
+{
+    if (api_key_begin(call) == 0)
+        api_call_function(call);
+    else
+        json_decref(call->body);
 }
 
 static void call_function(struct coto_http_request *request, void *arg)
@@ -131,8 +140,8 @@ static void call_function(struct coto_http_request *request, void *arg)
         api_reply_error(request, status, &err, "");
         return;
     }
-    if (api_key_begin(&call) == 0)
-        api_call_function(&call);
+    if (!api_parse_later(&call))
+        api_call_parsed(&call);
 }
 
 void coto_api_handle(struct coto_http_request *request, void *arg)

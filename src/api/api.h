@@ -93,6 +93,7 @@ struct api_key {
     struct coto_buf body;
     const struct coto_endpoint *endpoint;
     char id[COTO_ID_TEXT]; /* of the path */
+    json_t *parsed;        /* its body, if that was done already */
     struct api_key *next;
 };
 
@@ -138,6 +139,7 @@ struct api_job {
     struct coto_record *record; /* must be durable before the answer */
     struct api_key *key;
     struct api_query query;
+    const struct coto_endpoint *endpoint; /* that the call is for, when it goes on later */
     int status; /* of the reply; 0: by err */
     struct coto_err err;
     char field[64];     /* of the body that err is about; "" none */
@@ -263,6 +265,7 @@ struct api_call {
     char id[COTO_ID_TEXT]; /* of the path */
     struct api_query query;
     struct api_key *key; /* a job takes it */
+    json_t *body;        /* parsed already; a job takes it too */
 };
 #define X(id, ...) void coto_api_##id(struct api_call *call);
 COTO_ENDPOINTS(X)
@@ -303,8 +306,13 @@ int api_box_new(struct api_job *job, const struct coto_plan *plan, const struct 
 /* The launcher ended while the job ran: tells the caller so. */
 void api_note_lost(struct api_job *job, int channel_fd);
 
-/* api.c: the call goes to its function */
-void api_call_function(struct api_call *call);
+/* api.c */
+void api_call_parsed(struct api_call *call);   /* the call goes on when its body is known */
+void api_call_function(struct api_call *call); /* and to its function */
+
+/* parse.c */
+int api_parse_body(struct api_job *job, struct api_call *call); /* err and field say what is wrong */
+bool api_parse_later(struct api_call *call); /* true: api_call_parsed follows, or an answer */
 
 /* reply.c */
 void api_reply(struct coto_http_request *request, int status, const struct coto_buf *body);
@@ -429,6 +437,10 @@ void api_record_start(struct api_job *job);
 void api_record_end(struct api_job *job);
 void api_record_sandbox(struct api_job *job, const char *state);
 void api_record_last(struct coto_api *api, const struct api_sandbox *sandbox, const char *state);
+/* A job that waits for no program and needs no launcher; NULL: answered. */
+struct api_job *api_job_reading(struct api_call *call,
+                                void (*run)(struct api_job *job, int channel_fd),
+                                void (*done)(struct api_job *job));
 void api_submit_reading(struct api_call *call, void (*run)(struct api_job *job, int channel_fd),
                         void (*done)(struct api_job *job));
 void api_record_accepted(struct api_job *job); /* and submits it */

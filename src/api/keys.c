@@ -48,6 +48,7 @@ void api_key_free(struct coto_api *api, struct api_key *key)
         *at = key->next;
     coto_buf_fini(&key->body);
     coto_buf_fini(&key->found.reply);
+    json_decref(key->parsed);
     free(key);
 }
 
@@ -125,6 +126,8 @@ static void looked_up(struct api_job *job)
         job->key = NULL;
         coto_buf_fini(&key->body);
         call.key = key;
+        call.body = key->parsed;
+        key->parsed = NULL;
         api_call_function(&call);
     }
 }
@@ -174,6 +177,8 @@ int api_key_begin(struct api_call *call)
     call->key = new_key(call, text);
     if (!call->key)
         return refuse(call, 503, "no memory to keep it", "try again later");
+    call->key->parsed = call->body;
+    call->body = NULL;
     api_submit_reading(call, look_up, looked_up);
     return 1;
 }

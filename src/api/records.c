@@ -112,8 +112,9 @@ static void forget(struct coto_http_request *request, void *arg)
     ((struct api_job *)arg)->request = NULL;
 }
 
-void api_submit_reading(struct api_call *call, void (*run)(struct api_job *job, int channel_fd),
-                        void (*done)(struct api_job *job))
+struct api_job *api_job_reading(struct api_call *call,
+                                void (*run)(struct api_job *job, int channel_fd),
+                                void (*done)(struct api_job *job))
 {
     struct api_job *job = calloc(1, sizeof *job);
     struct coto_err err = {0};
@@ -122,13 +123,14 @@ void api_submit_reading(struct api_call *call, void (*run)(struct api_job *job, 
         coto_err_set(&err, COTO_ERR_LIMIT, 0, "no memory");
         api_reply_error(call->request, 503, &err, "");
         api_key_free(call->api, call->key);
-        return;
+        return NULL;
     }
     job->api = call->api;
     job->request = call->request;
     api_tenant_begin(job);
     job->caller = call->caller;
     job->query = call->query;
+    job->endpoint = call->endpoint;
     job->key = call->key;
     job->cancel_fd = job->in_fd = -1;
     job->plan.rootfs.fd = -1;
@@ -136,7 +138,16 @@ void api_submit_reading(struct api_call *call, void (*run)(struct api_job *job, 
     job->done = done;
     job->is_quick = job->needs_no_launcher = true;
     coto_http_on_gone(call->request, forget, job);
-    api_submit(job);
+    return job;
+}
+
+void api_submit_reading(struct api_call *call, void (*run)(struct api_job *job, int channel_fd),
+                        void (*done)(struct api_job *job))
+{
+    struct api_job *job = api_job_reading(call, run, done);
+
+    if (job)
+        api_submit(job);
 }
 
 /* ---- the answer to a request with a key, in the same transaction ---- */
@@ -259,10 +270,10 @@ void api_record_accepted(struct api_job *job)
     }
     snprintf(record->u.execution.verdict, sizeof record->u.execution.verdict, "queued");
     struct coto_promise *promise = coto_record_promise(record);
-    char *request = json_dumps(job->body, JSON_COMPACT);
-    if (promise && request)
-        coto_buf_adds(&promise->request, request);
-    free(request);
+    size_t len;
+    const char *text = coto_http_body(job->request, &len);
+    if (promise)
+        coto_buf_add(&promise->request, text, len);
     if (job->key && (record->kept = new_kept(job))) {
         record->kept->status = 202;
         api_write_accepted(job, &record->kept->reply);

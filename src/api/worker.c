@@ -19,9 +19,6 @@
 #define IDLE_SECONDS 1
 #define QUICK 32
 #define QUICK_QUEUE 1024
-#define BODY_DEPTH 64
-#define BODY_VALUES 100000
-#define BODY_NUMBER 64
 
 /* ---- on the loop ---- */
 
@@ -34,70 +31,6 @@ static void on_gone(struct coto_http_request *request, void *arg)
     api_flow_gone(job);
     if (!job->is_dropped && !job->is_async)
         eventfd_write(job->cancel_fd, 1);
-}
-
-/* Before the parser, which recurses and keeps every value: a megabyte of brackets, keys or
- * digits is refused at the speed of reading it. */
-static int scan(const char *text, size_t len, struct coto_err *err)
-{
-    unsigned depth = 0;
-    unsigned values = 0;
-    unsigned plain = 0; /* characters since the last one with a meaning */
-    bool in_string = false;
-
-    for (size_t i = 0; i < len; i++) {
-        if (in_string) {
-            if (text[i] == '\\')
-                i++;
-            else
-                in_string = text[i] != '"';
-            continue;
-        }
-        plain = strchr("\"{}[],: \t\r\n", text[i]) ? 0 : plain + 1;
-        in_string = text[i] == '"';
-        values += text[i] == ',';
-        depth += text[i] == '{' || text[i] == '[';
-        depth -= depth > 0 && (text[i] == '}' || text[i] == ']');
-        if (depth > BODY_DEPTH)
-            return coto_err_set(err, COTO_ERR_USAGE, 0, "body: nested more than %d deep", BODY_DEPTH);
-        if (values > BODY_VALUES)
-            return coto_err_set(err, COTO_ERR_USAGE, 0, "body: more than %d values", BODY_VALUES);
-        if (plain > BODY_NUMBER)
-            return coto_err_set(err, COTO_ERR_USAGE, 0, "body: a number of more than %d digits", BODY_NUMBER);
-    }
-    return 0;
-}
-
-static json_t *parse_body(struct coto_http_request *request, struct coto_err *err)
-{
-    size_t len;
-    const char *text = coto_http_body(request, &len);
-    json_error_t why;
-
-    if (len == 0)
-        return json_object();
-    if (scan(text, len, err))
-        return NULL;
-    json_t *body = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
-    if (json_is_object(body))
-        return body;
-    if (body)
-        coto_err_set(err, COTO_ERR_USAGE, 0, "body: must be a JSON object");
-    else
-        coto_err_set(err, COTO_ERR_USAGE, 0, "body: %s (line %d, column %d)", why.text, why.line,
-                     why.column);
-    json_decref(body);
-    return NULL;
-}
-
-static int take_body(struct api_job *job, const struct api_call *call)
-{
-    enum coto_body kind = call->endpoint->request;
-
-    if (kind < COTO_BODY_FIRST)
-        return 0;
-    job->body = parse_body(call->request, &job->err);
-    return job->body && api_check(job, kind) == 0 ? 0 : -1;
 }
 
 struct api_job *api_job_new(struct api_call *call)
@@ -119,7 +52,7 @@ struct api_job *api_job_new(struct api_call *call)
     job->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (job->cancel_fd < 0)
         coto_err_set(&job->err, COTO_ERR_LIMIT, errno, "take the request");
-    if (job->cancel_fd < 0 || coto_plan_new_id(job->id, &job->err) || take_body(job, call)) {
+    if (job->cancel_fd < 0 || coto_plan_new_id(job->id, &job->err) || api_parse_body(job, call)) {
         api_reply_job(job);
         api_job_free(job);
         return NULL;
@@ -179,6 +112,8 @@ static void serve(struct api_job *job, int *channel)
         job->run(job, *channel);
     if (!job->needs_no_launcher)
         api_note_lost(job, *channel);
+    if (job->is_execution) /* may be many values, which the loop need not free */
+        json_object_del(job->body, "input");
     if (job->destroy_box) {
         box = job->box;
         job->box = NULL;

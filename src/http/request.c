@@ -217,6 +217,14 @@ const char *coto_http_body(const struct coto_http_request *request, size_t *ret_
     return coto_buf_str(&request->body);
 }
 
+void coto_http_swap_body(struct coto_http_request *request, struct coto_buf *body)
+{
+    struct coto_buf own = request->body;
+
+    request->body = *body;
+    *body = own;
+}
+
 void coto_http_on_gone(struct coto_http_request *request, coto_http_fn *fn, void *arg)
 {
     request->gone = fn;

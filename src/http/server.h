@@ -133,6 +133,8 @@ struct coto_http_end *coto_http_get_end(const struct coto_http_request *request)
 void coto_http_collect(struct coto_http_request *request, size_t max, coto_http_fn *fn, void *arg);
 /* The collected body, NUL-terminated. */
 const char *coto_http_body(const struct coto_http_request *request, size_t *ret_len);
+/* The collected body for another one: to have it while the handle may go. */
+void coto_http_swap_body(struct coto_http_request *request, struct coto_buf *body);
 void coto_http_sink(struct coto_http_request *request, uint64_t max, coto_http_sink_fn *fn,
                     void *arg);
 /* The sink is called no more, and the client not waited for, until resumed. */

@@ -149,6 +149,55 @@ def test_ap_04_huge_json(service, name):
     assert len(reply.body) < 2000
 
 
+MANY_VALUES = json.dumps({"code": "import json, sys; print(len(json.load(sys.stdin)))", "input": [[[]]] * 90_000})
+
+
+def spent(pid):
+    """CPU time of its first thread, the loop's, and of the others; ns."""
+    times = {int(path.parent.name): int(path.read_text().split()[0]) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat")}
+    return times.pop(pid), sum(times.values())
+
+
+def test_a_large_body_is_not_parsed_on_the_loop(make_service):
+    service = make_service("--durability=off", "--high-isolation=none")
+    pid = front(service)
+    assert body_of(service, MANY_VALUES).status == 200
+    loop, others = spent(pid)
+    for _ in range(10):
+        assert json.loads(body_of(service, MANY_VALUES).body)["stdout"] == "90000\n"
+    loop, others = spent(pid)[0] - loop, spent(pid)[1] - others
+    assert loop < others / 2, (loop, others)
+
+
+def test_large_bodies_everywhere(service):
+    """They go another way from there on: in a sandbox, with a key, async, and with something wrong."""
+    large = {"files": [{"path": "f", "content": "x" * 300_000}]}
+    count = "print(len(open('f').read()))"
+    box = service.create(**large)
+    url = f"/api/v1/sandbox/{box['sandbox_id']}"
+    assert service.post(f"{url}/execute", code=count).json["output"] == "300000\n"
+    assert service.post(f"{url}/execute", code=count, files=[{"path": "f", "content": "y" * 70_000}]).json["output"] == "70000\n"
+    first, again = (service.post("/api/v1/run", key="large", code=count, **large) for _ in range(2))
+    assert first.json["stdout"] == "300000\n" and again.json == first.json and again.headers["Idempotent-Replayed"] == "true"
+    other = service.post("/api/v1/run", key="large", code=count, files=[{"path": "f", "content": "z" * 300_000}])
+    assert other.status == 409, other
+    execution = service.post("/api/v1/run", code=count, **large, **{"async": True}).json["execution_id"]
+    row = wait_until(lambda: (got := service.get(f"/api/v1/executions/{execution}").json)["state"] == "finished" and got, "its end")
+    assert row["result"]["stdout"] == "300000\n"
+    for more, field in (({"cide": 1}, "cide"), ({"timeout_seconds": "x"}, "timeout_seconds"), ({"profile": "nosuch"}, "profile")):
+        reply = service.post("/api/v1/run", code=count, **large, **more)
+        assert (reply.status, reply.json["field"]) == (400, field), reply
+    service.delete(url)
+    assert service.post(f"{url}/execute", code=count, **large).status == 404
+
+
+def test_clients_that_go_while_their_body_is_parsed(service):
+    for _ in range(20):
+        with contextlib.closing(service.connect()) as connection:
+            connection.request("POST", "/api/v1/run", MANY_VALUES)
+    assert service.run("print(1)").json["stdout"] == "1\n"
+
+
 # ---- AP-05, AP-24 ----
 
 @pytest.mark.parametrize("field", ["privileged", "uid", "user", "__proto__", "constructor", "cap_add", "mount", "volumes", "image", "rootfs",

@@ -1,0 +1,125 @@
+/* The JSON of a request. A large one is parsed on a quick worker, and the call goes on from there:
+ * a megabyte of brackets must not keep the loop from everybody else. */
+#include "api/api.h"
+
+#include <string.h>
+
+#define BODY_DEPTH 64
+#define BODY_VALUES 100000
+#define BODY_NUMBER 64
+#define BODY_LARGE (64 * 1024)
+
+/* Before the parser, which recurses and keeps every value: a megabyte of brackets, keys or
+ * digits is refused at the speed of reading it. */
+static int scan(const char *text, size_t len, struct coto_err *err)
+{
+    unsigned depth = 0;
+    unsigned values = 0;
+    unsigned plain = 0; /* characters since the last one with a meaning */
+    bool in_string = false;
+
+    for (size_t i = 0; i < len; i++) {
+        if (in_string) {
+            if (text[i] == '\\')
+                i++;
+            else
+                in_string = text[i] != '"';
+            continue;
+        }
+        plain = strchr("\"{}[],: \t\r\n", text[i]) ? 0 : plain + 1;
+        in_string = text[i] == '"';
+        values += text[i] == ',';
+        depth += text[i] == '{' || text[i] == '[';
+        depth -= depth > 0 && (text[i] == '}' || text[i] == ']');
+        if (depth > BODY_DEPTH)
+            return coto_err_set(err, COTO_ERR_USAGE, 0, "body: nested more than %d deep", BODY_DEPTH);
+        if (values > BODY_VALUES)
+            return coto_err_set(err, COTO_ERR_USAGE, 0, "body: more than %d values", BODY_VALUES);
+        if (plain > BODY_NUMBER)
+            return coto_err_set(err, COTO_ERR_USAGE, 0, "body: a number of more than %d digits", BODY_NUMBER);
+    }
+    return 0;
+}
+
+static json_t *parse(const char *text, size_t len, struct coto_err *err)
+{
+    json_error_t why;
+
+    if (len == 0)
+        return json_object();
+    if (scan(text, len, err))
+        return NULL;
+    json_t *body = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+    if (json_is_object(body))
+        return body;
+    if (body)
+        coto_err_set(err, COTO_ERR_USAGE, 0, "body: must be a JSON object");
+    else
+        coto_err_set(err, COTO_ERR_USAGE, 0, "body: %s (line %d, column %d)", why.text, why.line,
+                     why.column);
+    json_decref(body);
+    return NULL;
+}
+
+static bool has_json(const struct api_call *call)
+{
+    return call->endpoint->request >= COTO_BODY_FIRST;
+}
+
+int api_parse_body(struct api_job *job, struct api_call *call)
+{
+    size_t len;
+    const char *text = coto_http_body(call->request, &len);
+
+    if (!has_json(call))
+        return 0;
+    job->body = call->body;
+    call->body = NULL;
+    if (job->body)
+        return 0;
+    job->body = parse(text, len, &job->err);
+    return job->body && api_check(job, call->endpoint->request) == 0 ? 0 : -1;
+}
+
+/* ---- a large one ---- */
+
+static void parse_apart(struct api_job *job, int channel_fd)
+{
+    (void)channel_fd;
+    job->body = parse(coto_buf_str(&job->input), job->input.len, &job->err);
+    if (job->body)
+        api_check(job, job->endpoint->request);
+}
+
+static void parsed(struct api_job *job)
+{
+    struct api_call call = {
+        .api = job->api, .request = job->request, .endpoint = job->endpoint, .caller = job->caller};
+
+    if (!job->request)
+        return;
+    coto_http_swap_body(job->request, &job->input);
+    if (job->err.kind)
+        return;
+    memcpy(call.id, job->query.id, sizeof call.id);
+    call.body = job->body;
+    job->body = NULL;
+    job->request = NULL; /* answered by another job, or at once */
+    api_call_parsed(&call);
+}
+
+bool api_parse_later(struct api_call *call)
+{
+    size_t len;
+
+    coto_http_body(call->request, &len);
+    if (!has_json(call) || len <= BODY_LARGE)
+        return false;
+    memcpy(call->query.id, call->id, sizeof call->query.id);
+    struct api_job *job = api_job_reading(call, parse_apart, parsed);
+    if (!job)
+        return true;
+    coto_http_swap_body(call->request, &job->input); /* the client may go meanwhile */
+    api_submit(job);
+    return true;
+}
