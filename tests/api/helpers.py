@@ -33,10 +33,14 @@ def reap_orphans():
                 os.waitpid(pid, os.WNOHANG)
 
 
-def status_is(pid, letters):
-    """Whether it is in one of these states, or gone."""
+EXITING = 4  # PF_EXITING
+
+
+def runs_no_more(pid, session):
+    """Stopped, in vfork, dying (an init waits for those of its namespace then), or gone."""
     with contextlib.suppress(OSError):
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in letters
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return fields[0] in "TDXZ" or int(fields[6]) & EXITING or int(fields[3]) != session
     return True
 
 
@@ -148,22 +152,24 @@ class Service:
                         found.append((int(entry.name), name))
         return found
 
-    def signal_all(self, number):
-        """A signal that stops or ends, also for those that are only just forked. Who waits in vfork (D) runs nothing either."""
+    def halt(self):
+        """Stops all of its processes, also those that are only just forked."""
         done = set()
         while new := {pid for pid, _ in self.members()} - done:
             for pid in new:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, number)
-            wait_until(lambda: all(status_is(pid, "TDXZ") for pid in new), "the stop of the service")
+                    os.kill(pid, signal.SIGSTOP)
+            wait_until(lambda: all(runs_no_more(pid, self.process.pid) for pid in new), "the stop of the service")
             done |= new
 
     def kill(self):
         """As a power failure would end it: all of its processes at once, so that none sees another's end."""
         if not self.process:
             return
-        for number in (signal.SIGSTOP, signal.SIGKILL):
-            self.signal_all(number)
+        self.halt()
+        for pid, _ in self.members():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
         wait_until(lambda: not self.members(), "the end of the service")
         self.process = None
