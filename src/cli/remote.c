@@ -81,8 +81,10 @@ static int read_code(const struct coto_source_code *code, struct coto_buf *ret_t
         coto_buf_add(ret_text, code->text, code->text_len);
         return 0;
     }
-    coto_auto_fd fd = open(code->file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0 || coto_fd_read_all(fd, TEXT_MAX, ret_text))
+    coto_auto_fd fd = -1;
+    if (coto_policy_open_input("run:", code->file, &fd, err))
+        return -1;
+    if (coto_fd_read_all(fd, TEXT_MAX, ret_text))
         return coto_err_set(err, COTO_ERR_INPUT, errno, "run: '%s'", code->file);
     return 0;
 }

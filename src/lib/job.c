@@ -14,12 +14,13 @@ static int read_prompt(struct coto_job *job, struct coto_err *err)
 
     if (!*path)
         return 0;
-    coto_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || coto_fd_read_all(fd, COTO_JOB_TEXT_MAX, &job->prompt)) {
+    coto_auto_fd fd = -1;
+    if (coto_policy_open_input("--prompt-file:", path, &fd, err) == 0) {
+        if (coto_fd_read_all(fd, COTO_JOB_TEXT_MAX, &job->prompt) == 0)
+            return 0;
         coto_err_set(err, COTO_ERR_INPUT, errno, "--prompt-file: '%s'", path);
-        return coto_err_remedy(err, "name a readable file, or pass --prompt-hash SHA256");
     }
-    return 0;
+    return coto_err_remedy(err, "name a readable file or a pipe, or pass --prompt-hash SHA256");
 }
 
 int coto_job_plan(struct coto_job *job, struct coto_err *err)

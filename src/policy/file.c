@@ -13,27 +13,46 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define PARSE_SECONDS 10
 
-static int open_file(const char *path, struct coto_err *err)
+#define PIPEFS 0x50495045
+
+/* A pipe that was handed over has a writer or has had one; a FIFO may wait for one for ever. */
+static bool is_pipe(int fd)
 {
-    coto_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    struct statfs fs;
+
+    return fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS;
+}
+
+static const char *refused_kind(int fd, const struct stat *st)
+{
+    if (S_ISREG(st->st_mode) || (S_ISFIFO(st->st_mode) && is_pipe(fd)))
+        return NULL;
+    if (S_ISCHR(st->st_mode))
+        return st->st_rdev == makedev(1, 3) /* /dev/null */ ? NULL : "a device";
+    return S_ISDIR(st->st_mode) ? "a directory" : S_ISFIFO(st->st_mode) ? "a FIFO" : "a device";
+}
+
+int coto_policy_open_input(const char *what, const char *path, int *ret_fd, struct coto_err *err)
+{
+    coto_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     struct stat st;
 
-    if (fd < 0 || fstat(fd, &st)) {
-        coto_err_set(err, COTO_ERR_INPUT, errno, "policy file '%s'", path);
-        return coto_err_remedy(err, "give the path of a readable YAML or JSON file");
-    }
-    if (S_ISDIR(st.st_mode)) {
-        coto_err_set(err, COTO_ERR_INPUT, EISDIR, "policy file '%s'", path);
-        return coto_err_remedy(err, "give the path of a readable YAML or JSON file");
-    }
-    if (coto_helper_lift(&fd))
-        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "policy file '%s'", path);
-    return coto_take_fd(&fd);
+    if (fd < 0 || fstat(fd, &st))
+        return coto_err_set(err, COTO_ERR_INPUT, errno, "%s '%s'", what, path);
+    const char *kind = refused_kind(fd, &st);
+    if (kind)
+        return coto_err_set(err, COTO_ERR_INPUT, 0, "%s '%s': it is %s", what, path, kind);
+    if (fcntl(fd, F_SETFL, 0) || coto_helper_lift(&fd))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "%s '%s'", what, path);
+    *ret_fd = coto_take_fd(&fd);
+    return 0;
 }
 
 static int find_helper(const char *what, const char *path, char *ret_helper, size_t size,
@@ -80,9 +99,11 @@ static int read_records(const char *path, struct coto_buf *records, struct coto_
 
     if (find_helper("policy file", path, helper, sizeof helper, err))
         return -1;
-    coto_auto_fd fd = open_file(path, err);
-    if (fd < 0)
-        return -1;
+    coto_auto_fd fd = -1;
+    if (coto_policy_open_input("policy file", path, &fd, err))
+        return err->kind == COTO_ERR_INPUT
+                   ? coto_err_remedy(err, "give a readable YAML or JSON file, or a pipe")
+                   : -1;
     if (coto_policy_parse_text("policy file", path, fd, records, err) == 0)
         return 0;
     if (err->kind == COTO_ERR_POLICY)

@@ -61,6 +61,10 @@ int coto_policy_apply_docker_env(struct coto_policy *policy, char *const *envp,
 /* Overlays a policy file: the text is parsed by the coto-policy helper program
  * (libyaml), which knows nothing but text; keys are checked here. */
 int coto_policy_apply_file(struct coto_policy *policy, const char *path, struct coto_err *err);
+/* Opens a file that the caller named for reading (`what` says in messages for what), and never
+ * waits for it: a regular file, /dev/null, or a pipe such as /dev/stdin or a shell's <(...), which is
+ * then read until its writer has closed it. FIFOs, devices and directories are refused. */
+int coto_policy_open_input(const char *what, const char *path, int *ret_fd, struct coto_err *err);
 
 /* Contradictions between values, and what this build cannot do yet. */
 int coto_policy_check(const struct coto_policy *policy, struct coto_err *err);

@@ -134,7 +134,7 @@ enum coto_opt_section {
     X(PROMPT_HASH, "prompt-hash", STRING, "",     0, 0, "SHA256", REPORT, \
       "hash of the prompt the code came from, for the report") \
     X(PROMPT_FILE, "prompt-file", STRING, "",     0, 0, "FILE", REPORT, \
-      "file with that prompt; only its hash is kept") \
+      "file or pipe with that prompt; only its hash is kept") \
     X(CODE,       "code",       STRING,   "",     0, 0, "CODE", CLI, \
       "run this text (with --lang)") \
     X(PROFILE,    "profile",    STRING,   "default", 0, 0, "NAME", CLI, \

@@ -1,5 +1,7 @@
 """Policy files: YAML or JSON, every mistake told with its place."""
+import hashlib
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -112,3 +114,30 @@ def test_policy_from_a_pipe():
     done = subprocess.run(["bash", "-c", f'exec {COTO} run --policy <(echo "hostname: piped") -- hostname'],
                           capture_output=True, env=environment(), timeout=20)
     assert done.stdout == b"piped\n", done
+
+
+# ---- what is not a file is not waited for ----
+
+@pytest.mark.parametrize("flag", ["--policy", "--prompt-file"])
+def test_a_fifo_is_refused_at_once(flag, tmp_path):
+    """Nobody writes to it, or somebody does: it is refused either way, and nobody is kept waiting."""
+    os.mkfifo(tmp_path / "fifo")
+    refused(run(flag, tmp_path / "fifo", "--report", tmp_path, "--", "true", timeout=20), 66, "fifo", "FIFO")
+    fd = os.open(tmp_path / "fifo", os.O_RDWR)
+    refused(run(flag, tmp_path / "fifo", "--report", tmp_path, "--", "true", timeout=20), 66, "fifo", "FIFO")
+    os.close(fd)
+
+
+@pytest.mark.parametrize("flag", ["--policy", "--prompt-file"])
+@pytest.mark.parametrize("path, word", [("/dev/zero", "a device"), ("/dev/ptmx", "a device"), ("/tmp", "a directory")])
+def test_devices_and_directories_are_refused(flag, path, word, tmp_path):
+    refused(run(flag, path, "--report", tmp_path, "--", "true", timeout=20), 66, path, word)
+
+
+def test_pipes_and_standard_input_are_read(tmp_path):
+    assert ok(run("--policy", "/dev/stdin", "--", "hostname", input=b"hostname: given\n")) == b"given\n"
+    assert ok(run("--policy", "/dev/null", "--hostname", "flag", "--", "hostname")) == b"flag\n"
+    script = f'exec {COTO} run --report {tmp_path} --prompt-file <(sleep 0.3; printf prompt) -- true'
+    subprocess.run(["bash", "-c", script], check=True, env=environment(), timeout=20, stdin=subprocess.DEVNULL)
+    report = json.loads(next(tmp_path.glob("*.json")).read_text())
+    assert report["prompt_sha256"] == hashlib.sha256(b"prompt").hexdigest()
