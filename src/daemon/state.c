@@ -26,7 +26,7 @@ int coto_state_dir(const char *given, char *to, size_t size, struct coto_err *er
     if (given || systemd)
         len = snprintf(to, size, "%s", given ? given : systemd);
     else if (getuid() == 0)
-        len = snprintf(to, size, "/var/lib/coto");
+        len = snprintf(to, size, "/var/lib/coto/serve");
     else if (state)
         len = snprintf(to, size, "%s/coto", state);
     else if (home)

@@ -11,8 +11,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Parents that are missing are made too, as private. */
-static int make(const char *dir)
+/* Parents that are missing are made too: as private, unless another uid has to get through. */
+static int make_parent(const char *path, bool is_open)
+{
+    if (mkdir(path, 0700))
+        return errno == EEXIST ? 0 : -1;
+    return is_open ? chmod(path, 0755) : 0;
+}
+
+static int make(const char *dir, bool is_open)
 {
     char path[4096];
 
@@ -24,7 +31,7 @@ static int make(const char *dir)
         if (*p != '/')
             continue;
         *p = '\0';
-        if (mkdir(path, 0700) && errno != EEXIST)
+        if (make_parent(path, is_open))
             return -1;
         *p = '/';
     }
@@ -53,7 +60,7 @@ static int check_owner(const char *dir, int fd, unsigned uid, unsigned gid, stru
 int coto_records_claim(const char *dir, unsigned uid, unsigned gid, int *ret_fd,
                        struct coto_err *err)
 {
-    if (make(dir)) {
+    if (make(dir, uid != geteuid())) {
         coto_err_set(err, COTO_ERR_SYSTEM, errno, "make state directory '%s'", dir);
         return coto_err_remedy(err, "use --state-dir DIR with a directory that can be written");
     }

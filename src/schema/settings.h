@@ -45,7 +45,7 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
     X(RUNTIME_DIR, "runtime-dir", TEXT, "", 0, 0, "DIR", START, \
       "socket, token and lock; 0700. Default /run/coto, or coto in $XDG_RUNTIME_DIR") \
     X(STATE_DIR, "state-dir", TEXT, "", 0, 0, "DIR", START, \
-      "records; 0700. Default /var/lib/coto, or coto in $XDG_STATE_HOME (~/.local/state)") \
+      "records; 0700. Default /var/lib/coto/serve, or coto in $XDG_STATE_HOME (~/.local/state)") \
     X(USER, "user", TEXT, "coto", 0, 0, "NAME", START, \
       "who the front becomes when root starts the service; nobody where there is no such user") \
     X(PROFILE, "profile", TEXT, "default", 0, 0, "NAME", START, \

@@ -7,10 +7,10 @@ import subprocess
 
 import pytest
 
-from cli.helpers import only
+from cli.helpers import PATH, only
 
 from .daemon import UNAUTHORIZED, Daemon, bearer, refusal
-from .helpers import PATIENCE, ROOT, Reply
+from .helpers import BIN, PATIENCE, ROOT, Reply
 
 
 @pytest.fixture(scope="module")
@@ -159,3 +159,39 @@ for family, address in ((socket.AF_INET, ("127.0.0.1", {service.port})), (socket
     outside = subprocess.run(["/usr/bin/python3", "-c", attempt], capture_output=True, text=True, timeout=PATIENCE)
     assert outside.stdout == "connected\nconnected\n"
     assert service.run(attempt).json["stdout"] == "ConnectionRefusedError\nFileNotFoundError\n"
+
+
+USUAL = """set -e
+mount -t tmpfs tmpfs /var/lib
+mount -t tmpfs tmpfs /run
+images() { coto image import "$TREE" box:1 > /dev/null; }
+api() { curl -sf --unix-socket /run/coto/api.sock "http://coto/$@"; }
+service() {
+    coto serve --port=none --high-isolation=none &
+    trap "kill $!" EXIT
+    for i in $(seq 600); do api readyz > /dev/null && break; sleep 0.1; done
+    api api/v1/run -d '{"code": "print(2+2)"}'
+    trap - EXIT
+    kill $!
+    wait $!
+}
+ORDER
+echo
+stat -c '%n %a %u' /var/lib/coto /var/lib/coto/images
+stat -c '%n %a' /var/lib/coto/serve
+setpriv --reuid 65533 --regid 65533 --clear-groups env HOME=/nonexistent coto image list
+"""
+
+
+@only(ROOT)
+@pytest.mark.parametrize("order", ["images; service", "service; images"])
+def test_roots_images_and_the_service_are_neighbours(tmp_path, order):
+    """In the usual places, whichever comes first: /var/lib/coto stays root's, and others see its images."""
+    (tmp_path / "tree/etc").mkdir(parents=True)
+    done = subprocess.run(["unshare", "--mount", "--propagation", "private", "bash", "-c", USUAL.replace("ORDER", order)],
+                          env={"PATH": f"{BIN}:{PATH}", "TREE": str(tmp_path / "tree"), "HOME": str(tmp_path)},
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done
+    assert '"stdout":"4\\n"' in done.stdout and "box:1" in done.stdout, done
+    for line in ("/var/lib/coto 755 0", "/var/lib/coto/images 755 0", "/var/lib/coto/serve 700"):
+        assert f"{line}\n" in done.stdout, done
