@@ -120,6 +120,17 @@ def stand_in(tmp_path):
         server.shutdown()
 
 
+def test_profile_of_a_policy_around_the_container(stand_in):
+    """The narrow one would keep coto-init from putting files; any other is asked for by name."""
+    flags = ("--isolation", "docker", "--require", "apparmor", "--image", "x")
+    refused(run(*flags, "--profile", "enis", "--", "true", env=stand_in.env), 72, "enis-sandbox-strict", "coto-init",
+            "--runtime runc")
+    assert not stand_in.body
+    for more, name in (([], "coto-sandbox"), (["--apparmor", "mine"], "mine")):
+        run(*flags, *more, "--", "true", env=stand_in.env)
+        assert f"apparmor={name}" in stand_in.body["HostConfig"]["SecurityOpt"]
+
+
 def put(*path):
     """A change of what inspect shows: the last word is the value."""
     *way, key, value = path

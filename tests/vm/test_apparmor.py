@@ -7,7 +7,8 @@ import subprocess
 import pytest
 
 from api.helpers import Service
-from cli.helpers import ROOT, WAITER, coto, read, refused, run_json, running
+from cli.helpers import ROOT, WAITER, coto, read, refused, run, run_json, running
+from docker.test_without import StandIn
 
 LABEL = "coto-sandbox (enforce)"
 STRICT = "enis-sandbox-strict (enforce)"
@@ -193,6 +194,16 @@ for fd in os.listdir('/proc/self/fd'):
     for text in said:
         # listing it is what has it open for that moment, by its name in the sandbox
         assert text.count("pipe") == 3 and "proc" not in text.replace("/proc/", ""), said
+
+
+@pytest.mark.parametrize("flags", [[], ["--profile", "enis"]])
+def test_container_of_an_engine_is_asked_for_with_the_wide_one(tmp_path, flags):
+    """Whose profile is coto-init's too; who may not read what is loaded leaves it to the engine."""
+    with StandIn(tmp_path / "s") as engine:
+        run("--isolation", "docker", "--image", "x", *flags, "--", "true", env=engine.env)
+        engine.shutdown()
+    asked = [text for text in engine.body["HostConfig"]["SecurityOpt"] if text.startswith("apparmor")]
+    assert asked == (["apparmor=coto-sandbox"] if ROOT else [])
 
 
 if ROOT:

@@ -76,6 +76,25 @@ static void add_mounts(struct coto_json *json, const char *init_path)
     coto_json_end(json, ']');
 }
 
+/* The profile is the whole container's, and coto-init puts files where the program may not write: a
+ * profile that is as narrow as such a policy cannot hold both. */
+static const char *profile_of(const struct coto_plan *plan)
+{
+    return plan->apparmor && plan->writable_output_only ? coto_options[COTO_OPT_APPARMOR].fallback
+                                                        : plan->apparmor;
+}
+
+static int check_profile(const struct coto_plan *plan, struct coto_err *err)
+{
+    if (!(plan->need & COTO_WALL_BIT(APPARMOR)) || !plan->apparmor ||
+        strcmp(profile_of(plan), plan->apparmor) == 0)
+        return 0;
+    coto_err_set(err, COTO_ERR_WALL, 0,
+                 "apparmor: profile '%s' cannot be a container's: coto-init puts files where it lets nobody write",
+                 plan->apparmor);
+    return coto_err_remedy(err, "leave apparmor out of --require, or use --isolation container --runtime runc");
+}
+
 /* An engine fails to start a container with a profile that is not loaded; without a name it
  * applies its own. Who may not read the list asks by name only if the policy insists. */
 static bool names_profile(const struct coto_plan *plan)
@@ -89,7 +108,7 @@ static bool names_profile(const struct coto_plan *plan)
     if (plan->need & COTO_WALL_BIT(APPARMOR))
         return true;
     coto_buf_addc(&loaded, '\n');
-    coto_buf_addf(&line, "\n%s (", plan->apparmor);
+    coto_buf_addf(&line, "\n%s (", profile_of(plan));
     return fd >= 0 && coto_fd_read_all(fd, PROFILES_MAX, &loaded) == 0 && !line.failed &&
            strstr(coto_buf_str(&loaded), coto_buf_str(&line));
 }
@@ -100,9 +119,10 @@ static int add_security(struct coto_json *json, const struct coto_plan *plan, st
     coto_auto_buf apparmor = {0};
 
     coto_buf_adds(&seccomp, "seccomp=");
-    if (coto_seccomp_profile(plan->seccomp_tier, plan->noexec, &seccomp, err))
+    if (check_profile(plan, err) ||
+        coto_seccomp_profile(plan->seccomp_tier, plan->noexec, &seccomp, err))
         return -1;
-    coto_buf_addf(&apparmor, "apparmor=%s", plan->apparmor ? plan->apparmor : "");
+    coto_buf_addf(&apparmor, "apparmor=%s", plan->apparmor ? profile_of(plan) : "");
     coto_json_begin(json, "SecurityOpt", '[');
     coto_json_str(json, NULL, "no-new-privileges");
     coto_json_strn(json, NULL, seccomp.data, seccomp.len);
