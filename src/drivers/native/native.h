@@ -53,6 +53,8 @@ struct native *native_new(void);
 void native_free(struct native *sandbox);
 
 /* shared.c: decides whether it is started in a root that sandboxes share; then around the clone. */
+/* All of a plan that can be seen in a shared root. */
+bool native_shared_key(const struct coto_plan *plan, char *ret_key, size_t size);
 void native_shared_find(struct native *sandbox);
 bool native_shared_enter(const struct native *sandbox);
 void native_shared_leave(const struct native *sandbox);

@@ -91,13 +91,21 @@ static int make_root(const struct coto_plan *plan)
     return fd;
 }
 
+/* With lengths: no two plans have the same, whatever is in their names. False: too long. */
+bool native_shared_key(const struct coto_plan *plan, char *ret_key, size_t size)
+{
+    int len = snprintf(ret_key, size, "%u %u %zu:%s %zu:%s %zu:%s", (unsigned)plan->uid,
+                       (unsigned)plan->gid, strlen(plan->user_name), plan->user_name,
+                       strlen(plan->hostname), plan->hostname, strlen(plan->workdir), plan->workdir);
+
+    return len > 0 && (size_t)len < size;
+}
+
 static struct shared_root *find_root(const struct coto_plan *plan)
 {
     char key[sizeof roots[0].key];
-    int len = snprintf(key, sizeof key, "%u %u %s %s %s", (unsigned)plan->uid, (unsigned)plan->gid,
-                       plan->user_name, plan->hostname, plan->workdir);
 
-    if (len < 0 || (size_t)len >= sizeof key)
+    if (!native_shared_key(plan, key, sizeof key))
         return NULL;
     for (int i = 0; i < root_count; i++)
         if (strcmp(roots[i].key, key) == 0)
