@@ -2,6 +2,7 @@
 
 #include "api/api.h"
 #include "policy/nearest.h"
+#include "policy/plan.h"
 
 #include <string.h>
 
@@ -116,4 +117,54 @@ int coto_ceiling_read(const struct coto_settings *settings, struct coto_policy *
             coto_ceiling_lower(ret_ceiling, rows[i].opt, coto_setting_infos[rows[i].setting].name,
                                coto_settings_text(settings, rows[i].setting), err);
     return failed ? -1 : 0;
+}
+
+/* ---- of profiles ---- */
+
+static void add_plan(struct coto_ceiling_walls *walls, const struct coto_plan *plan)
+{
+    int i = 0;
+
+    walls->caps |= plan->caps;
+    walls->seccomp = plan->seccomp_tier > walls->seccomp ? plan->seccomp_tier : walls->seccomp;
+    walls->idmaps |= 1u << plan->idmap;
+    while (i < walls->id_count && (walls->ids[i].uid != plan->uid || walls->ids[i].gid != plan->gid))
+        i++;
+    if (i < walls->id_count || i == COTO_CEILING_IDS)
+        return;
+    walls->ids[i].uid = plan->uid;
+    walls->ids[i].gid = plan->gid;
+    walls->id_count++;
+}
+
+/* Whatever it runs: none of this depends on the program. One that cannot be planned on this host is
+ * none that the front could plan. */
+static void add_profile(struct coto_ceiling_walls *walls, const char *name)
+{
+    static const char *const command[] = {"true", NULL};
+    const struct coto_source_code source = {
+        .argv = command, .is_command = true, .is_image_elsewhere = true};
+    struct coto_err err = {0};
+    struct coto_policy policy = {0};
+    struct coto_plan plan = {.rootfs = {.fd = -1}};
+
+    if (coto_policy_init(&policy, &err) == 0 &&
+        coto_policy_apply_profile(&policy, name, &err) == 0 &&
+        coto_policy_set(&policy, COTO_OPT_ISOLATION, "process", COTO_SOURCE_FLAG, "service", &err) == 0 &&
+        coto_policy_check(&policy, &err) == 0 && coto_plan_make(&policy, &source, &plan, &err) == 0)
+        add_plan(walls, &plan);
+    coto_plan_fini(&plan);
+    coto_policy_fini(&policy);
+}
+
+void coto_ceiling_walls(const struct coto_settings *settings, struct coto_ceiling_walls *ret_walls)
+{
+    const char *const *allowed = (const char *const *)settings->text[COTO_SET_ALLOW_PROFILE].items;
+
+    *ret_walls = (struct coto_ceiling_walls){0};
+    for (unsigned i = 0; i < coto_profile_count; i++)
+        if (coto_ceiling_has_word(allowed, coto_profiles[i].name))
+            add_profile(ret_walls, coto_profiles[i].name);
+    if (ret_walls->id_count == 0) /* nobody's, for nobody: no plan has root */
+        ret_walls->id_count = 1;
 }

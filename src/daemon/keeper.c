@@ -70,6 +70,7 @@ struct keeper {
     int64_t sweep_us, sweep_until_us; /* of cgroups that a killed launcher left; 0: none */
     int64_t look_us;                  /* when key files are looked at again; 0: there are none */
     struct coto_policy ceiling;
+    struct coto_ceiling_walls walls;
     unsigned char secret[COTO_KEY_SECRET_MIN];
     unsigned crashes;
     int64_t crashes_since_us;
@@ -138,31 +139,53 @@ static void add_engine(char **envp)
     envp[count] = NULL;
 }
 
-static void exec_launcher(const struct keeper *k, const char *path, int keeper)
+static char *number(const char *name, int64_t value)
 {
-    char texts[8][40];
-    char *argv[9 + HIGH_ARGS + 1] = {"coto-launch", texts[0], texts[1], texts[2], texts[3],
-                                     texts[4],      texts[5], texts[6], texts[7]};
+    char text[32];
+
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    return join(name, text);
+}
+
+/* What the front cannot exceed, whoever it is by then. */
+#define MOST_ARGS (10 + COTO_CEILING_IDS)
+static int add_most(const struct keeper *k, char **argv)
+{
     static const struct {
         const char *name;
         enum coto_opt opt;
-    } most[] = {{"memory", COTO_OPT_MEMORY},
-                {"cpus", COTO_OPT_CPUS},
-                {"pids", COTO_OPT_PIDS},
-                {"disk", COTO_OPT_DISK}};
+    } most[] = {{"--memory=", COTO_OPT_MEMORY}, {"--cpus=", COTO_OPT_CPUS},
+                {"--pids=", COTO_OPT_PIDS},     {"--disk=", COTO_OPT_DISK},
+                {"--swap=", COTO_OPT_SWAP},     {"--tmp-size=", COTO_OPT_TMP_SIZE},
+                {"--inodes=", COTO_OPT_INODES}};
+    const struct coto_ceiling_walls *walls = &k->walls;
+    int count = 0;
+
+    for (size_t i = 0; i < sizeof most / sizeof most[0]; i++)
+        argv[count++] = number(most[i].name, coto_policy_num(&k->ceiling, most[i].opt));
+    argv[count++] = number("--caps=", (int64_t)walls->caps);
+    argv[count++] = number("--seccomp=", walls->seccomp);
+    argv[count++] = number("--idmaps=", walls->idmaps);
+    for (int i = 0; i < walls->id_count; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%u:%u", walls->ids[i].uid, walls->ids[i].gid);
+        argv[count++] = join("--ids=", text);
+    }
+    return count;
+}
+
+static void exec_launcher(const struct keeper *k, const char *path, int keeper)
+{
+    char *argv[5 + MOST_ARGS + HIGH_ARGS + 1] = {"coto-launch"};
     char *envp[ENGINE_VARIABLES + 1] = {NULL};
     sigset_t none;
 
-    add_high(k->settings, argv + 9);
+    argv[1] = number("--keeper=", keeper);
+    argv[2] = number("--life=", k->place.life_lock);
+    argv[3] = number("--generation=", k->launchers);
+    argv[4] = number("--max-sandboxes=", k->settings->num[COTO_SET_MAX_SANDBOXES]);
+    add_high(k->settings, argv + 5 + add_most(k, argv + 5));
     add_engine(envp);
-    snprintf(texts[0], sizeof texts[0], "--keeper=%d", keeper);
-    snprintf(texts[1], sizeof texts[1], "--life=%d", k->place.life_lock);
-    snprintf(texts[2], sizeof texts[2], "--generation=%u", k->launchers);
-    snprintf(texts[3], sizeof texts[3], "--max-sandboxes=%d",
-             (int)k->settings->num[COTO_SET_MAX_SANDBOXES]);
-    for (int i = 0; i < 4; i++)
-        snprintf(texts[4 + i], sizeof texts[0], "--%s=%lld", most[i].name,
-                 (long long)coto_policy_num(&k->ceiling, most[i].opt));
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     setpgid(0, 0); /* a key press at the terminal must not reach what runs in sandboxes */
@@ -654,6 +677,7 @@ int coto_keeper_run(struct coto_settings *settings)
     prctl(PR_SET_NAME, "coto-keeper");
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+    coto_ceiling_walls(settings, &k.walls);
     int status = watch_signals(&k, &err) || coto_ceiling_read(settings, &k.ceiling, &err) ||
                          coto_files_read(settings, k.uid, &k.files, &err) ||
                          coto_place_open(settings, &k.place, &err)

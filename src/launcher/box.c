@@ -43,20 +43,9 @@ static void free_box(struct launcher *l, struct box *box)
     free(box);
 }
 
-/* The front has refused or cut down what is beyond; it may have been taken over since. */
-static int check_ceiling(const struct launcher *l, const struct coto_plan *plan, struct coto_err *err)
-{
-    if (plan->isolation != COTO_ISOLATION_PROCESS && plan->isolation != l->high.isolation)
-        return coto_err_set(err, COTO_ERR_POLICY, 0, "launcher: a level that is not set up");
-    if (plan->memory_bytes <= l->most.memory && plan->cpus_milli <= l->most.cpus &&
-        plan->pids <= l->most.pids && plan->disk_bytes <= l->most.disk)
-        return 0;
-    return coto_err_set(err, COTO_ERR_POLICY, 0, "launcher: the plan is beyond the operator's ceiling");
-}
-
 static int begin(struct launcher *l, struct box *box, struct coto_err *err)
 {
-    if (check_ceiling(l, &box->plan, err) || coto_plan_new_id(box->plan.id, err))
+    if (launcher_check_most(l, &box->plan, err) || coto_plan_new_id(box->plan.id, err))
         return -1;
     if (box->plan.isolation != COTO_ISOLATION_PROCESS)
         return launcher_apart_start(l, box, err);

@@ -32,6 +32,7 @@
 #define LAUNCHER_BOXES 8192 /* a power of two */
 #define LAUNCHER_SHELVES 32
 #define LAUNCHER_CHANNELS 1024
+#define LAUNCHER_IDS 16
 #define LAUNCHER_ALLOWED 8                        /* runtimes that lack the fix of an escape */
 #define LAUNCHER_HIGH_ARGS (5 + LAUNCHER_ALLOWED) /* what the operator says about level high */
 
@@ -92,6 +93,19 @@ struct shelf {
     int64_t retry_us; /* after a failure that nobody waited for */
 };
 
+/* What one box may have: the operator's ceiling, whatever the front says. Numbers begin with any,
+ * what weakens a wall with none. */
+struct launcher_most {
+    int64_t memory, cpus, pids, disk, swap, tmp, inodes;
+    uint64_t caps;
+    int64_t seccomp; /* the widest tier */
+    int64_t idmaps;  /* a bit for each kind */
+    struct {
+        unsigned uid, gid;
+    } ids[LAUNCHER_IDS]; /* that programs have inside; none: any */
+    int id_count;
+};
+
 /* What requests for isolation_level high get: the operator's word, not the front's. */
 struct launcher_high {
     int isolation; /* COTO_ISOLATION_PROCESS: there is no such level */
@@ -125,9 +139,7 @@ struct launcher {
     uint64_t next_number;
     unsigned box_count;
     unsigned max_boxes;
-    struct {
-        int64_t memory, cpus, pids, disk;
-    } most; /* of one box: the operator's ceiling, whatever the front says */
+    struct launcher_most most;
     struct launcher_high high;
     char *high_args[LAUNCHER_HIGH_ARGS]; /* the same as they came */
     int high_arg_count;
@@ -149,6 +161,11 @@ struct box *launcher_find_box(struct launcher *l, uint64_t number);
 void launcher_stream_ready(struct launcher *l, struct box *box);
 void launcher_end_box(struct launcher *l, struct box *box, struct channel *waiter);
 void launcher_box_dead(struct launcher *l, struct box *box);
+
+/* most.c */
+extern const struct launcher_most launcher_any;
+bool launcher_take_most(struct launcher_most *most, const char *arg);
+int launcher_check_most(const struct launcher *l, const struct coto_plan *plan, struct coto_err *err);
 
 /* pool.c */
 struct shelf *launcher_find_shelf(struct launcher *l, const struct coto_frame *plan);

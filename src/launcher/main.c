@@ -1,5 +1,5 @@
-/* coto-launch --keeper=FD [--max-sandboxes=N] [--generation=N] [--life=FD] [--memory=N]
- * [--cpus=N] [--pids=N] [--disk=N] [--high-isolation=N] [--high-runtime=NAME] [--high-image=NAME]
+/* coto-launch --keeper=FD [--max-sandboxes=N] [--generation=N] [--life=FD] [--memory=N] and other
+ * ceilings (most.c) [--high-isolation=N] [--high-runtime=NAME] [--high-image=NAME]
  * [--high-images-dir=DIR] [--high-image-key=FILE] [--high-allow-runtime=NAME[@VERSION]]...: started by coto-serve, never by hand; with --box=FD
  * by itself (apart.c). Boxes of different generations have different numbers, so that the front
  * cannot take one for another. The descriptor of life is a lock that tells the next service
@@ -120,15 +120,15 @@ int main(int argc, char **argv)
 {
     static struct launcher l = {.max_boxes = LAUNCHER_BOXES / 2,
                                 .next_number = 1,
-                                .high = {.runtime = "", .image = {"", "", ""}},
-                                .most = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX}};
+                                .high = {.runtime = "", .image = {"", "", ""}}};
     struct coto_err err = {0};
     int keeper = -1;
     int box = -1;
 
+    l.most = launcher_any;
     for (int i = 1; i < argc; i++) {
         long v;
-        if (take_high(&l, argv[i]))
+        if (take_high(&l, argv[i]) || launcher_take_most(&l.most, argv[i]))
             continue;
         if ((v = number_after(argv[i], "--keeper=")) >= 0)
             keeper = (int)v;
@@ -136,14 +136,6 @@ int main(int argc, char **argv)
             box = (int)v;
         else if ((v = number_after(argv[i], "--max-sandboxes=")) > 0 && v < LAUNCHER_BOXES / 2)
             l.max_boxes = (unsigned)v;
-        else if ((v = number_after(argv[i], "--memory=")) > 0)
-            l.most.memory = v;
-        else if ((v = number_after(argv[i], "--cpus=")) > 0)
-            l.most.cpus = v;
-        else if ((v = number_after(argv[i], "--pids=")) > 0)
-            l.most.pids = v;
-        else if ((v = number_after(argv[i], "--disk=")) > 0)
-            l.most.disk = v;
         else if ((v = number_after(argv[i], "--generation=")) > 0)
             l.next_number = ((uint64_t)v << 32) + 1;
         else if ((v = number_after(argv[i], "--life=")) > 2)

@@ -285,6 +285,11 @@ static coto_wallset cannot_be_had(const struct coto_plan *plan)
     return is_container(plan) ? COTO_WALL_BIT(USERNS) | COTO_WALL_BIT(LANDLOCK) : 0;
 }
 
+coto_wallset coto_plan_core(const struct coto_plan *plan)
+{
+    return core_walls() & ~cannot_be_had(plan);
+}
+
 static int set_walls(const struct coto_policy *policy, struct coto_plan *plan,
                      struct coto_err *err)
 {
@@ -307,7 +312,7 @@ static int set_walls(const struct coto_policy *policy, struct coto_plan *plan,
         full |= require & COTO_WALL_BIT(APPARMOR);
     if (require & ~full)
         return limit_not_set(require & ~full, err);
-    plan->need = (core & ~cannot_be_had(plan) & ~missing) | require;
+    plan->need = (coto_plan_core(plan) & ~missing) | require;
     plan->want = full;
     return 0;
 }

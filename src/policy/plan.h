@@ -127,6 +127,8 @@ struct coto_plan_image {
 };
 int coto_plan_use_image(struct coto_plan *plan, const struct coto_plan_image *image,
                         struct coto_err *err);
+/* Walls that no plan of its level does without, unless its policy names them in allow-missing. */
+coto_wallset coto_plan_core(const struct coto_plan *plan);
 void coto_plan_fini(struct coto_plan *plan);
 /* A random UUID (version 4). */
 int coto_plan_new_id(char ret_id[COTO_ID_TEXT], struct coto_err *err);

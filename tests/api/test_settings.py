@@ -1,5 +1,6 @@
 """The configuration, its file, reload, socket activation, and words to the service manager."""
 import os
+import pathlib
 import signal
 import socket
 import subprocess
@@ -247,3 +248,31 @@ def test_what_is_not_asked_for_is_cut_down(low):
 def test_ceilings_that_cannot_be(low, line, words):
     done = serve("--check", f"--config={write(low, line)}")
     assert done.returncode != 0 and words in done.stderr, done.stderr
+
+
+def words_of_launcher(*flags):
+    with Daemon("--high-isolation=none", *flags) as service:
+        return pathlib.Path(f"/proc/{service.launcher}/cmdline").read_text().split("\0")
+
+
+def test_the_launcher_knows_what_no_profile_has():
+    """It is the one that refuses a front that was taken over (conform/launcher_wire)."""
+    all_profiles, one = words_of_launcher(), words_of_launcher("--allow-profile=default", "--max-memory=1g")
+    assert {"--caps=0", "--seccomp=1", "--idmaps=1", "--ids=10000:10000", f"--memory={1 << 30}", "--inodes=1000000"} <= set(one)
+    assert sum(word.startswith("--ids=") for word in one) == 1
+    chown_setgid_setuid_fowner = 1 << 0 | 1 << 6 | 1 << 7 | 1 << 3
+    assert f"--caps={chown_setgid_setuid_fowner}" in all_profiles and "--ids=9999:9999" in all_profiles
+
+
+@pytest.fixture(scope="module")
+def service_of_all():
+    with Daemon("--high-isolation=none") as it:
+        yield it
+
+
+@pytest.mark.parametrize("profile", ["default", "ia-libre", "gemini", "antigravity", "deepresearch", "enis"])
+def test_every_profile_is_within_what_the_launcher_allows(service_of_all, profile):
+    most = {"memory": "8g", "swap": "8g", "tmp_size": "8g", "inodes": 1_000_000, "disk": "8g", "pids": 4096, "cpus": 64}
+    for limits in ({}, most):
+        reply = service_of_all.run("print(1)", profile=profile, resource_limits=limits)
+        assert (reply.status, reply.json.get("stdout")) == (200, "1\n"), reply

@@ -15,7 +15,12 @@ BIN = pathlib.Path(os.environ.get("COTO_TEST_BIN", ROOT / "build"))
 NUMBERS = re.findall(r"X\((\w+)\)", re.search(r"#define NUMBERS\(X\)(.*?)\n\nenum", (ROOT / "src/drivers/launcher/talk.c").read_text(), re.S)[1])
 PROCESS, SUBPROCESS, CONTAINER, DOCKER = range(4)
 NONE = 2**63 - 1  # COTO_UNIT_NONE
-PLAN = dict.fromkeys(NUMBERS, 0) | {"uid": 9999, "gid": 9999, "memory_bytes": NONE, "swap_bytes": NONE, "cpus_milli": NONE, "pids": NONE, "iops": NONE,
+WALLS = re.findall(r'X\((\w+), "\w+", (CORE|LIMIT)', (ROOT / "src/schema/walls.h").read_text())
+CORE = sum(1 << i for i, (_, kind) in enumerate(WALLS) if kind == "CORE")
+STRICT, DEFAULT, DEBUG = range(3)
+AUTO, SINGLE, SUBUID = range(3)
+CAP_CHOWN, CAP_SYS_ADMIN = 1 << 0, 1 << 21
+PLAN = dict.fromkeys(NUMBERS, 0) | {"need": CORE, "want": CORE, "uid": 9999, "gid": 9999, "memory_bytes": NONE, "swap_bytes": NONE, "cpus_milli": NONE, "pids": NONE, "iops": NONE,
                                     "cpu_time_ms": NONE, "disk_bytes": 1 << 20, "tmp_bytes": 1 << 20, "inodes": 1000}
 SECONDS = 60
 
@@ -31,11 +36,12 @@ class Launcher:
         theirs.close()
         self.control.settimeout(SECONDS)
 
-    def ask(self, kind, *fields, **changes):
+    def ask(self, kind, *fields, user="sandbox", host="coto", tmpfs=(), **changes):
         """The answer, and the descriptor that came with it."""
         plan = PLAN | changes
         values = b"".join(struct.pack("<Q", plan[name] % 2**64) for name in NUMBERS)
-        self.control.send(frame(kind, 0, *fields, ("L_NUMBERS", values), ("S_USER", "sandbox"), ("S_HOST", "coto"), ("CWD", "/workspace")))
+        extra = [field for path, size in tmpfs for field in (("S_TMPFS", path), ("S_TMPFS_SIZE", size))]
+        self.control.send(frame(kind, 0, *fields, ("L_NUMBERS", values), ("S_USER", user), ("S_HOST", host), ("CWD", "/workspace"), *extra))
         data, fds, _, _ = socket.recv_fds(self.control, 1 << 17, 4)
         size, number, proc = struct.unpack_from("<IHH", data)
         return Frame(number, proc, data[8:8 + size]), fds[0] if fds else None
@@ -90,6 +96,57 @@ def test_the_ceiling_holds_at_every_level(launch):
     it = launch(f"--high-isolation={CONTAINER}", "--high-runtime=nosuch", "--memory=1000000")
     for level in (PROCESS, CONTAINER):
         assert "ceiling" in refusal(it.ask("CREATE", isolation=level, memory_bytes=1000001))
+
+
+# What is beyond, by its name; and what is not.
+CEILINGS = {
+    "memory": ("--memory=67108864", "memory_bytes", (1 << 26) + 1, 1 << 26),
+    "cpus": ("--cpus=2000", "cpus_milli", 2001, 2000),
+    "pids": ("--pids=10", "pids", 11, 10),
+    "disk": ("--disk=1048576", "disk_bytes", (1 << 20) + 1, 1 << 20),
+    "swap": ("--swap=0", "swap_bytes", 1, 0),
+    "tmp-size": ("--tmp-size=1048576", "tmp_bytes", (1 << 20) + 1, 1 << 20),
+    "inodes": ("--inodes=1000", "inodes", 1001, 1000),
+    "cap-add": (f"--caps={CAP_CHOWN}", "caps", CAP_CHOWN | CAP_SYS_ADMIN, CAP_CHOWN),
+    "seccomp": (f"--seccomp={STRICT}", "seccomp_tier", DEFAULT, STRICT),
+    "idmap": (f"--idmaps={1 << AUTO}", "idmap", SINGLE, AUTO),
+    "user": ("--ids=9999:9999", "uid", 1000, 9999),
+    "allow-missing": ("--pids=10", "need", CORE & ~(1 << 7), CORE),
+}
+NONE_ARE_LOW = {"memory_bytes": 1 << 26, "swap_bytes": 0, "cpus_milli": 2000, "pids": 10}
+
+
+@pytest.mark.parametrize("name", CEILINGS)
+def test_every_size_and_wall_has_a_ceiling(launch, name):
+    flag, number, beyond, within = CEILINGS[name]
+    it = launch(flag)
+    assert f"launcher: {name}: the plan is beyond" in refusal(it.ask("CREATE", **NONE_ARE_LOW | {number: beyond}))
+    got, fd = it.ask("CREATE", **NONE_ARE_LOW | {number: within})
+    assert got.kind == "CREATED", got.bytes("TEXT")
+    os.close(fd)
+
+
+@pytest.mark.parametrize("changes, name", [({"seccomp_tier": DEBUG}, "seccomp"), ({"idmap": SINGLE}, "idmap"), ({"idmap": SUBUID}, "idmap"),
+                                           ({"caps": CAP_CHOWN}, "cap-add"), ({"need": 0}, "allow-missing"), ({"want": 0}, "allow-missing")])
+def test_what_weakens_a_wall_has_to_be_allowed(launch, changes, name):
+    """A launcher that was told nothing allows none of it."""
+    assert f"launcher: {name}: the plan is beyond" in refusal(launch().ask("CREATE", **changes))
+
+
+def test_extra_file_systems_have_a_ceiling_each(launch):
+    it = launch("--tmp-size=1048576")
+    assert "launcher: tmpfs: the plan is beyond" in refusal(it.ask("CREATE", tmpfs=[("/var/tmp", 4096), ("/run/x", (1 << 20) + 1)]))
+    for bad in ([("/var/tmp", 0)], [("/var/tmp", 2**64 - 1)], [("var", 4096)]):
+        assert "makes no sense" in refusal(it.ask("CREATE", tmpfs=bad))
+    got, fd = it.ask("CREATE", tmpfs=[("/var/tmp", 1 << 20)])
+    assert got.kind == "CREATED", got.bytes("TEXT")
+    os.close(fd)
+
+
+@pytest.mark.parametrize("changes", [{"seccomp_tier": 3}, {"seccomp_tier": -1}, {"idmap": 3}, {"idmap": -1}, {"idmap": 64}, {"uid": 0}, {"gid": 0},
+                                     {"user": ""}, {"user": "a\nroot:x:0:0"}, {"host": "h" * 300}, {"host": "a\x1b"}])
+def test_plans_that_make_no_sense(launch, changes):
+    assert "makes no sense" in refusal(launch().ask("CREATE", **changes))
 
 
 def test_no_interpreter_is_parked_in_a_native_sandbox(launch):

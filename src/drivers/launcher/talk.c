@@ -4,6 +4,7 @@
 #include "base/units.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,11 +179,29 @@ static bool is_number_or_none(int64_t value)
     return value >= 0 || value == COTO_UNIT_NONE;
 }
 
+static bool is_name(const char *text)
+{
+    size_t len = text ? strlen(text) : 0;
+
+    return len > 0 && len <= NAME_MAX && coto_utf8_is_plain(text, len);
+}
+
+static bool has_sound_tmpfs(const struct coto_plan *plan)
+{
+    for (size_t i = 0; i < plan->tmpfs_count; i++)
+        if (plan->tmpfs[i].target[0] != '/' || plan->tmpfs[i].size <= 0) /* 0 would be no limit */
+            return false;
+    return true;
+}
+
 /* What the driver and init rely on. The front has checked all of it; it may have been
  * taken over since. */
 static bool is_sound(const struct coto_plan *plan)
 {
-    return plan->user_name && plan->hostname && plan->workdir && plan->workdir[0] == '/' &&
+    return is_name(plan->user_name) && is_name(plan->hostname) && plan->workdir &&
+           plan->workdir[0] == '/' && has_sound_tmpfs(plan) &&
+           plan->seccomp_tier >= COTO_SECCOMP_STRICT && plan->seccomp_tier <= COTO_SECCOMP_DEBUG &&
+           plan->idmap >= COTO_IDMAP_AUTO && plan->idmap <= COTO_IDMAP_SUBUID &&
            coto_launch_is_known(plan->isolation) && plan->uid > 0 && plan->gid > 0 &&
            is_number_or_none(plan->memory_bytes) && is_number_or_none(plan->swap_bytes) &&
            is_number_or_none(plan->cpus_milli) && is_number_or_none(plan->pids) &&
