@@ -52,9 +52,11 @@ static void print_heading(void)
            "with SIGSYS. Arguments of 32 bits are judged by their low word; a rule that allows\n"
            "by value also wants the high word to be zero, but for socket options, which the\n"
            "kernel cuts to 32 bits too. With `noexec`, memfd_create answers\n"
-           "EPERM. Below `debug`, prctl refuses PR_SET_SECCOMP too: it loads filters as seccomp\n"
-           "does. Newer kernels answer uretprobe and uprobe (335, 336) themselves, before any\n"
-           "filter.\n\n");
+           "EPERM. Where a directory of the host is mounted writable, set-id bits in a new mode\n"
+           "(chmod, open, creat, mknod and the like) answer EPERM, and openat2, whose mode no\n"
+           "filter sees, ENOSYS; the filter then has another hash. Below `debug`, prctl\n"
+           "refuses PR_SET_SECCOMP too: it loads filters as seccomp does. Newer kernels answer\n"
+           "uretprobe and uprobe (335, 336) themselves, before any filter.\n\n");
 }
 
 static void print_counts(void)

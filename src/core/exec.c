@@ -109,20 +109,21 @@ static const struct coto_seccomp_program *filter_of(struct coto_session *s)
     static struct filter {
         struct filter *next;
         int tier;
-        bool noexec;
+        unsigned extras;
         struct coto_seccomp_program program;
     } *filters;
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    unsigned extras = coto_seccomp_extras(s->plan->noexec, coto_plan_writes_host(s->plan));
     int failed = 0;
 
     pthread_mutex_lock(&lock);
     struct filter *it = filters;
-    while (it && (it->tier != s->plan->seccomp_tier || it->noexec != s->plan->noexec))
+    while (it && (it->tier != s->plan->seccomp_tier || it->extras != extras))
         it = it->next;
     if (!it && (it = malloc(sizeof *it))) {
         it->tier = s->plan->seccomp_tier;
-        it->noexec = s->plan->noexec;
-        failed = coto_seccomp_build(it->tier, it->noexec, &it->program, &s->err);
+        it->extras = extras;
+        failed = coto_seccomp_build(it->tier, extras, &it->program, &s->err);
         it->next = filters;
         if (!failed)
             filters = it;

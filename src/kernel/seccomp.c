@@ -85,17 +85,53 @@ static const struct row *find_row(int number)
     return NULL;
 }
 
-static bool is_allowed(const struct row *row, int tier)
+static bool is_allowed(const struct row *row, int tier, unsigned extras)
 {
+    if ((extras & COTO_SECCOMP_NOSETID) && row->number == __NR_openat2)
+        return false;
+    if ((extras & COTO_SECCOMP_NOEXEC) && row->number == __NR_memfd_create)
+        return false;
     return tier >= row->tier;
 }
 
+/* The errno of a call that is not allowed. ENOSYS would make programs look for another way. */
+static int refusal_of(const struct row *row)
+{
+    return row->number == __NR_memfd_create ? EPERM : row->otherwise;
+}
+
+static enum check_id check_without_setid(const struct row *row)
+{
+    switch (row->number) {
+#ifdef __x86_64__
+    case __NR_chmod:
+    case __NR_creat:
+        return CHECK_CHMOD;
+    case __NR_open:
+        return CHECK_OPEN;
+    case __NR_mknod:
+        return CHECK_MKNOD_PLAIN;
+#endif
+    case __NR_fchmod:
+        return CHECK_CHMOD;
+    case __NR_fchmodat:
+    case __NR_fchmodat2:
+        return CHECK_CHMODAT;
+    case __NR_openat:
+        return CHECK_OPENAT;
+    case __NR_mknodat:
+        return CHECK_MKNODAT_PLAIN;
+    default:
+        return row->check;
+    }
+}
+
 /* seccomp(2) is in `debug` only, and so is its older spelling. */
-static enum check_id check_of(const struct row *row, int tier)
+static enum check_id check_of(const struct row *row, int tier, unsigned extras)
 {
     if (row->check == CHECK_PRCTL && tier == COTO_SECCOMP_DEBUG)
         return CHECK_PRCTL_DEBUG;
-    return row->check;
+    return extras & COTO_SECCOMP_NOSETID ? check_without_setid(row) : row->check;
 }
 
 struct coto_seccomp_rule coto_seccomp_rule(int tier, int number)
@@ -108,9 +144,9 @@ struct coto_seccomp_rule coto_seccomp_rule(int tier, int number)
         return rule;
     rule.name = row->name;
     rule.error = row->otherwise;
-    if (!is_allowed(row, tier))
+    if (!is_allowed(row, tier, 0))
         return rule;
-    enum check_id check = check_of(row, tier);
+    enum check_id check = check_of(row, tier, 0);
     rule.error = check_rows[check].error;
     rule.answer = check == CHECK_NONE ? COTO_ANSWER_ALLOW : COTO_ANSWER_ARGS;
     rule.check = check == CHECK_NONE ? NULL : check_rows[check].words;
@@ -236,6 +272,18 @@ static bool holds(enum check_id check, const uint64_t args[6])
         return !(args[1] & MEMFD_HUGE);
     case CHECK_FADVISE:
         return (uint32_t)args[3] != ADVICE_DONTNEED;
+    case CHECK_CHMOD:
+        return !(args[1] & MODE_SETID);
+    case CHECK_CHMODAT:
+        return !(args[2] & MODE_SETID);
+    case CHECK_OPEN:
+        return !(args[1] & OPEN_CREATES) || !(args[2] & MODE_SETID);
+    case CHECK_OPENAT:
+        return !(args[2] & OPEN_CREATES) || !(args[3] & MODE_SETID);
+    case CHECK_MKNOD_PLAIN:
+        return mode_holds(args[1]) && !(args[1] & MODE_SETID);
+    case CHECK_MKNODAT_PLAIN:
+        return mode_holds(args[2]) && !(args[2] & MODE_SETID);
     case CHECK_NONE:
     case CHECK_COUNT:
         break;
@@ -243,22 +291,22 @@ static bool holds(enum check_id check, const uint64_t args[6])
     return true;
 }
 
-enum coto_seccomp_answer coto_seccomp_decide(int tier, uint32_t arch, int number,
-                                             const uint64_t args[6], int *ret_error)
+enum coto_seccomp_answer coto_seccomp_decide(int tier, unsigned extras,
+                                             const struct coto_seccomp_call *call, int *ret_error)
 {
-    if (arch != NATIVE_ARCH)
+    if (call->arch != NATIVE_ARCH)
         return COTO_ANSWER_KILL;
 #ifdef __x86_64__
-    if (number != -1 && (number < 0 || (number & X32_BIT)))
+    if (call->number != -1 && (call->number < 0 || ((uint32_t)call->number & X32_BIT)))
         return COTO_ANSWER_KILL;
 #endif
-    const struct row *row = find_row(number);
-    if (!row || !is_allowed(row, tier)) {
-        *ret_error = row ? row->otherwise : ENOSYS;
+    const struct row *row = find_row(call->number);
+    if (!row || !is_allowed(row, tier, extras)) {
+        *ret_error = row ? refusal_of(row) : ENOSYS;
         return COTO_ANSWER_ERRNO;
     }
-    enum check_id check = check_of(row, tier);
-    if (holds(check, args))
+    enum check_id check = check_of(row, tier, extras);
+    if (holds(check, call->args))
         return COTO_ANSWER_ALLOW;
     *ret_error = check_rows[check].error;
     return COTO_ANSWER_ERRNO;
@@ -411,16 +459,26 @@ static int compile_sockopt(struct builder *b, int deny)
     return emit_load(b, LOW_WORD(1));
 }
 
+static int compile_bits(struct builder *b, const struct term terms[2], int deny)
+{
+    int allow = emit_verdict(b, SECCOMP_RET_ALLOW);
+
+    emit_if(b, BPF_JSET, terms[0].mask, deny, allow);
+    int first = emit_load(b, LOW_WORD(terms[0].arg));
+    if (!terms[1].mask)
+        return first;
+    emit_if(b, BPF_JSET, terms[1].mask, first, allow);
+    return emit_load(b, LOW_WORD(terms[1].arg));
+}
+
 static int compile_check(struct builder *b, enum check_id id)
 {
     const struct check *check = &checks[id];
     const struct term *first = &check->clauses[0][0];
     int deny = emit_verdict(b, SECCOMP_RET_ERRNO | (uint32_t)check_rows[id].error);
 
-    if (check->kind == DENY_BITS) {
-        emit_if(b, BPF_JSET, first->mask, deny, emit_verdict(b, SECCOMP_RET_ALLOW));
-        return emit_load(b, LOW_WORD(first->arg));
-    }
+    if (check->kind == DENY_BITS)
+        return compile_bits(b, check->clauses[0], deny);
     if (id == CHECK_PRLIMIT)
         return emit_term(b, first, deny, compile_prlimit(b, deny));
     if (id == CHECK_SOCKOPT)
@@ -445,13 +503,11 @@ static int compile_check(struct builder *b, enum check_id id)
     return next;
 }
 
-static uint32_t action_of(const struct row *row, int tier, bool noexec)
+static uint32_t action_of(const struct row *row, int tier, unsigned extras)
 {
-    if (noexec && row->number == __NR_memfd_create)
-        return SECCOMP_RET_ERRNO | EPERM;
-    if (!is_allowed(row, tier))
-        return SECCOMP_RET_ERRNO | row->otherwise;
-    enum check_id check = check_of(row, tier);
+    if (!is_allowed(row, tier, extras))
+        return SECCOMP_RET_ERRNO | (uint32_t)refusal_of(row);
+    enum check_id check = check_of(row, tier, extras);
     return check == CHECK_NONE ? SECCOMP_RET_ALLOW : CHECK_BIT | (uint32_t)check << 8;
 }
 
@@ -462,14 +518,14 @@ static bool is_check(uint32_t action)
     return !(action & SECCOMP_RET_ACTION_FULL) && (action & CHECK_BIT);
 }
 
-static void collect_ranges(struct builder *b, int tier, bool noexec)
+static void collect_ranges(struct builder *b, int tier, unsigned extras)
 {
     uint32_t actions[NUMBERS];
 
     for (int i = 0; i < NUMBERS; i++)
         actions[i] = SECCOMP_RET_ERRNO | ENOSYS;
     for (size_t i = 0; i < ROWS; i++)
-        actions[rows[i].number] = action_of(&rows[i], tier, noexec);
+        actions[rows[i].number] = action_of(&rows[i], tier, extras);
     /* The last slot stands for itself and all numbers above; it has no row. */
     for (int i = 0; i < NUMBERS; i++)
         if (i == 0 || actions[i] != actions[i - 1])
@@ -522,7 +578,7 @@ static void compile_entry(struct builder *b, int root)
     emit_load(b, offsetof(struct seccomp_data, arch));
 }
 
-int coto_seccomp_build(int tier, bool noexec, struct coto_seccomp_program *ret_program,
+int coto_seccomp_build(int tier, unsigned extras, struct coto_seccomp_program *ret_program,
                        struct coto_err *err)
 {
     struct builder b;
@@ -533,7 +589,7 @@ int coto_seccomp_build(int tier, bool noexec, struct coto_seccomp_program *ret_p
     b.verdict_count = 0;
     b.range_count = 0;
     memset(b.check_at, 0, sizeof b.check_at);
-    collect_ranges(&b, tier, noexec);
+    collect_ranges(&b, tier, extras);
     compile_checks(&b);
     compile_entry(&b, compile_tree(&b, 0, b.range_count));
     if (b.pos <= 8)

@@ -29,9 +29,19 @@ struct coto_seccomp_program {
     char hash[COTO_SHA256_HEX]; /* SHA-256 of the instructions */
 };
 
-/* Builds the filter of a tier (COTO_SECCOMP_STRICT, _DEFAULT, _DEBUG). With
- * `noexec` memfd_create is denied too. */
-int coto_seccomp_build(int tier, bool noexec, struct coto_seccomp_program *ret_program,
+/* What a plan adds to its tier. */
+enum {
+    COTO_SECCOMP_NOEXEC = 1,  /* memfd_create is denied */
+    COTO_SECCOMP_NOSETID = 2, /* no mode gets set-id bits, for plans that write to the host's files;
+                               * openat2, whose mode is in memory, is denied */
+};
+static inline unsigned coto_seccomp_extras(bool noexec, bool nosetid)
+{
+    return (noexec ? COTO_SECCOMP_NOEXEC : 0u) | (nosetid ? COTO_SECCOMP_NOSETID : 0u);
+}
+
+/* Builds the filter of a tier (COTO_SECCOMP_STRICT, _DEFAULT, _DEBUG) with these extras. */
+int coto_seccomp_build(int tier, unsigned extras, struct coto_seccomp_program *ret_program,
                        struct coto_err *err);
 
 /* What the table says about a call, independent of the compiled program. */
@@ -52,8 +62,13 @@ struct coto_seccomp_rule {
 struct coto_seccomp_rule coto_seccomp_rule(int tier, int number);
 /* Evaluates the table itself (not the program) for a concrete call: the oracle
  * of the tests. Returns the answer; *ret_error for ERRNO. */
-enum coto_seccomp_answer coto_seccomp_decide(int tier, uint32_t arch, int number,
-                                             const uint64_t args[6], int *ret_error);
+struct coto_seccomp_call {
+    uint32_t arch;
+    int number;
+    uint64_t args[6];
+};
+enum coto_seccomp_answer coto_seccomp_decide(int tier, unsigned extras,
+                                             const struct coto_seccomp_call *call, int *ret_error);
 
 /* The rule on a call's arguments for the compilers of container runtimes: it is allowed when all
  * comparisons of one row hold, (argument & mask) == value. Says every row to emit. Returns

@@ -42,6 +42,8 @@ enum {
     PROTO_IPV6 = 41,
     LEVEL_SOCKET = 1,
     ADVICE_DONTNEED = 4,
+    MODE_SETID = 06000,
+    OPEN_CREATES = 0x400040, /* O_CREAT, O_TMPFILE: else there need not be a mode */
     MODE_TYPE = 0170000,
     MODE_REGULAR = 0100000,
     MODE_FIFO = 0010000,
@@ -64,7 +66,7 @@ struct term {
 };
 
 enum check_kind {
-    DENY_BITS,   /* fails when any bit of the mask is set */
+    DENY_BITS,   /* fails when any bit of the mask is set, and one of the second term's if there is one */
     DENY_VALUES, /* fails when the term matches, whatever the high word */
     ALLOW,       /* holds when all terms of one clause match */
 };
@@ -80,6 +82,7 @@ struct check {
 #define MASKED(mask, ...)                                                                          \
     sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), mask, { __VA_ARGS__ }
 #define MODES MASKED(MODE_TYPE, 0, MODE_REGULAR, MODE_FIFO, MODE_SOCKET)
+#define PLAIN_MODES MASKED(MODE_TYPE | MODE_SETID, 0, MODE_REGULAR, MODE_FIFO, MODE_SOCKET)
 #define TYPES(...) MASKED(~(uint32_t)TYPE_FLAGS, __VA_ARGS__)
 #define UNIX_CLAUSE                                                                                \
     {                                                                                              \
@@ -122,6 +125,12 @@ static const struct check checks[CHECK_COUNT] = {
     [CHECK_MMAP] = {DENY_BITS, {{{3, 0, MAP_HUGE, {0}}}}},
     [CHECK_FADVISE] = {DENY_VALUES, {{{3, VALUES(ADVICE_DONTNEED)}}}},
     [CHECK_MEMFD] = {DENY_BITS, {{{1, 0, MEMFD_HUGE, {0}}}}},
+    [CHECK_CHMOD] = {DENY_BITS, {{{1, 0, MODE_SETID, {0}}}}},
+    [CHECK_CHMODAT] = {DENY_BITS, {{{2, 0, MODE_SETID, {0}}}}},
+    [CHECK_OPEN] = {DENY_BITS, {{{2, 0, MODE_SETID, {0}}, {1, 0, OPEN_CREATES, {0}}}}},
+    [CHECK_OPENAT] = {DENY_BITS, {{{3, 0, MODE_SETID, {0}}, {2, 0, OPEN_CREATES, {0}}}}},
+    [CHECK_MKNOD_PLAIN] = {ALLOW, {{{1, PLAIN_MODES}}}},
+    [CHECK_MKNODAT_PLAIN] = {ALLOW, {{{2, PLAIN_MODES}}}},
 };
 
 /* The options that setsockopt(2) sets, by level and number. Left out is what keeps memory that no

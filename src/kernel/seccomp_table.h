@@ -556,5 +556,12 @@
     X(WATCH, EPERM, "mask holds no IN_ACCESS, IN_OPEN, IN_CLOSE_NOWRITE") \
     X(MMAP, EPERM, "flags hold no MAP_HUGETLB") \
     X(MEMFD, EPERM, "flags hold no MFD_HUGETLB") \
-    X(FADVISE, EPERM, "advice is not POSIX_FADV_DONTNEED")
+    X(FADVISE, EPERM, "advice is not POSIX_FADV_DONTNEED") \
+    /* With COTO_SECCOMP_NOSETID only. */ \
+    X(CHMOD, EPERM, "mode has no set-id bits") \
+    X(CHMODAT, EPERM, "mode has no set-id bits") \
+    X(OPEN, EPERM, "flags create nothing, or mode has no set-id bits") \
+    X(OPENAT, EPERM, "flags create nothing, or mode has no set-id bits") \
+    X(MKNOD_PLAIN, EPERM, "mode is a regular file, FIFO or socket without set-id bits") \
+    X(MKNODAT_PLAIN, EPERM, "mode is a regular file, FIFO or socket without set-id bits")
 /* clang-format on */

@@ -105,6 +105,9 @@ struct coto_plan {
     coto_wallset want; /* all walls this plan asks for */
 };
 
+/* Whether a file of the host can be made or changed: a mount is writable. */
+bool coto_plan_writes_host(const struct coto_plan *plan);
+
 /* What to run, as the front door understood it; all borrowed. */
 struct coto_source_code {
     const char *file;           /* host path, or NULL */

@@ -145,6 +145,14 @@ static void path_drop(struct coto_plan_path *path)
 }
 #define coto_auto_path __attribute__((cleanup(path_drop))) struct coto_plan_path
 
+bool coto_plan_writes_host(const struct coto_plan *plan)
+{
+    for (size_t i = 0; i < plan->mount_count; i++)
+        if (plan->mounts[i].writable)
+            return true;
+    return false;
+}
+
 int coto_plan_open_mount(const char *spec_source, bool writable, struct coto_plan_path *ret_path,
                          struct coto_err *err)
 {

@@ -112,7 +112,6 @@ GVISOR = {
     "NS-03": (r"set-id counts", "gVisor's mountinfo tells no nosuid and nodev"),
     "FS-05": (r"/dev/fuse", "gVisor's kernel has /dev/fuse, /dev/net/tun, /dev/random and /dev/tty of its own"),
     "FS-16": (r"^loader", "gVisor keeps noexec for execve, not for a mapping that is made executable"),
-    "FS-17": (r"set-id file of uid", "gVisor's tmpfs takes set-id bits; no_new_privs makes them give nothing"),
     "LI-04": (r"oom_score_adj", OWN_PROC),
     "ME-09": (r"lowered by", OWN_PROC),
     "PS-01": (r"/proc/self/oom_score_adj", OWN_PROC),

@@ -22,7 +22,7 @@ ALLOW, ERRNO, KILL = 0x7fff0000, 0x00050000, 0x80000000
 BITS = 0xffffffff
 
 
-def compiled(tier, noexec=False):
+def compiled(tier, noexec=False, nosetid=False):
     """(hash, [(code, jt, jf, k)]) as the compiler of this source tree makes it."""
     tool = cache() / "print_filter"
     if not tool.exists():
@@ -31,7 +31,7 @@ def compiled(tier, noexec=False):
         subprocess.run(["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-Isrc", *sources, "-o", new],
                        cwd=SOURCE, check=True, timeout=120)
         new.rename(tool)
-    done = subprocess.run([tool, str(TIERS.index(tier)), str(int(noexec))], check=True, timeout=60,
+    done = subprocess.run([tool, str(TIERS.index(tier)), str(noexec + 2 * nosetid)], check=True, timeout=60,
                           capture_output=True, text=True)
     lines = done.stdout.splitlines()
     return lines[0], [tuple(map(int, line.split())) for line in lines[1:]]

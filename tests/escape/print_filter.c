@@ -1,4 +1,4 @@
-/* print_filter TIER NOEXEC: the compiled system-call filter of a tier, one instruction
+/* print_filter TIER EXTRAS: the compiled system-call filter of a tier, one instruction
  * a line (code jt jf k), and its hash on the first line. */
 #include "kernel/seccomp.h"
 
@@ -10,7 +10,7 @@ int main(int argc, char **argv)
     static struct coto_seccomp_program program;
     struct coto_err err = {0};
 
-    if (argc != 3 || coto_seccomp_build(atoi(argv[1]), atoi(argv[2]), &program, &err))
+    if (argc != 3 || coto_seccomp_build(atoi(argv[1]), (unsigned)atoi(argv[2]), &program, &err))
         return 1;
     printf("%s\n", program.hash);
     for (int i = 0; i < program.len; i++)

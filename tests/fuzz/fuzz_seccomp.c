@@ -17,15 +17,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static uint32_t by_table(int tier, bool noexec, const struct seccomp_data *call)
+static uint32_t by_table(int tier, unsigned extras, const struct seccomp_data *data)
 {
-    uint64_t args[6];
+    struct coto_seccomp_call call = {data->arch, data->nr, {0}};
     int error = 0;
 
-    memcpy(args, call->args, sizeof args);
-    if (noexec && call->arch == AUDIT_ARCH_X86_64 && call->nr == SYS_memfd_create)
-        return SECCOMP_RET_ERRNO | EPERM;
-    switch (coto_seccomp_decide(tier, call->arch, call->nr, args, &error)) {
+    memcpy(call.args, data->args, sizeof call.args);
+    switch (coto_seccomp_decide(tier, extras, &call, &error)) {
     case COTO_ANSWER_ALLOW:
         return SECCOMP_RET_ALLOW;
     case COTO_ANSWER_KILL:
@@ -37,19 +35,19 @@ static uint32_t by_table(int tier, bool noexec, const struct seccomp_data *call)
     }
 }
 
-static struct machine *machine_of(int tier, bool noexec)
+static struct machine *machine_of(int tier, unsigned extras)
 {
-    static struct machine machines[TIERS][2];
-    struct machine *m = &machines[tier][noexec];
+    static struct machine machines[TIERS][4];
+    struct machine *m = &machines[tier][extras];
     struct coto_err err = {0};
 
-    m->noexec = noexec;
-    if (m->program.len == 0 && coto_seccomp_build(tier, noexec, &m->program, &err))
+    m->extras = extras;
+    if (m->program.len == 0 && coto_seccomp_build(tier, extras, &m->program, &err))
         abort();
     return m;
 }
 
-/* First byte: tier, noexec, foreign architecture, high bits of the number. */
+/* First byte: tier, noexec, foreign architecture, high bits of the number, no set-id bits. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct seccomp_data call = {.arch = AUDIT_ARCH_X86_64};
@@ -57,14 +55,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 3)
         return 0;
     int tier = data[0] % TIERS;
-    bool noexec = data[0] & 4;
+    unsigned extras = coto_seccomp_extras(data[0] & 4, data[0] & 32);
     call.nr = (data[1] | data[2] << 8) % NUMBERS;
     if (data[0] & 8)
         call.nr |= (int)((uint32_t)data[1] << 24);
     if (data[0] & 16)
         memcpy(&call.arch, data, sizeof call.arch > size ? size : sizeof call.arch);
     memcpy(call.args, data + 3, size - 3 < sizeof call.args ? size - 3 : sizeof call.args);
-    if (run(machine_of(tier, noexec), &call) != by_table(tier, noexec, &call))
+    if (run(machine_of(tier, extras), &call) != by_table(tier, extras, &call))
         abort();
     return 0;
 }

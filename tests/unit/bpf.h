@@ -9,7 +9,7 @@
 
 struct machine {
     struct coto_seccomp_program program;
-    bool noexec;
+    unsigned extras;
     unsigned char ran[COTO_SECCOMP_MAX];
     unsigned char taken[COTO_SECCOMP_MAX]; /* bit 0: jump not taken, bit 1: taken */
     int jumps;                             /* conditional, in the last run */

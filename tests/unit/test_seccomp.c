@@ -35,13 +35,11 @@ static const char *const tier_names[] = {"strict", "default", "debug"};
 static uint32_t expected(const struct machine *m, int tier, const struct seccomp_data *data)
 {
     int error = -1;
-    uint64_t args[6];
+    struct coto_seccomp_call call = {data->arch, data->nr, {0}};
 
     for (int i = 0; i < 6; i++)
-        args[i] = data->args[i];
-    if (m->noexec && data->arch == ARCH && data->nr == SYS_memfd_create)
-        return SECCOMP_RET_ERRNO | EPERM;
-    switch (coto_seccomp_decide(tier, data->arch, data->nr, args, &error)) {
+        call.args[i] = data->args[i];
+    switch (coto_seccomp_decide(tier, m->extras, &call, &error)) {
     case COTO_ANSWER_ALLOW:
         return SECCOMP_RET_ALLOW;
     case COTO_ANSWER_KILL:
@@ -147,6 +145,26 @@ static void sweep_options(struct machine *m, int tier)
     try_args(m, tier, SYS_setsockopt, (uint64_t[3]){0, SOL_SOCKET, 0xffffffff});
 }
 
+/* Modes with and without set-id bits, of calls that create and of those that do not. */
+static void sweep_modes(struct machine *m, int tier)
+{
+    static const uint32_t modes[] = {0, 0777, 02000, 04000, 06755, 01777, 0100644, 0104755, 0012600};
+    static const uint32_t flags[] = {0, 0x40, 0x400000, 0x410000, 0x10000, 0x241};
+    static const int calls[] = {SYS_open,   SYS_openat,   SYS_openat2, SYS_creat,   SYS_chmod,
+                                SYS_fchmod, SYS_fchmodat, 452,         SYS_mknod, SYS_mknodat};
+
+    for (size_t c = 0; c < sizeof calls / sizeof calls[0]; c++)
+        for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
+            for (size_t k = 0; k < sizeof flags / sizeof flags[0]; k++)
+                for (int at = 1; at < 4; at++)
+                    for (int high = 0; high < 2; high++) {
+                        struct seccomp_data data = {.nr = calls[c], .arch = ARCH};
+                        data.args[at] = modes[i] | (high ? GARBAGE : 0);
+                        data.args[at - 1] = flags[k];
+                        compare(m, tier, &data);
+                    }
+}
+
 static void sweep(struct machine *m, int tier)
 {
     static const uint32_t archs[] = {ARCH, AUDIT_ARCH_I386, AUDIT_ARCH_AARCH64, 0, 0xffffffff};
@@ -166,6 +184,7 @@ static void sweep(struct machine *m, int tier)
     sweep_sockets(m, tier, SYS_socketpair);
     sweep_limits(m, tier);
     sweep_options(m, tier);
+    sweep_modes(m, tier);
 }
 
 static void check_coverage(const struct machine *m)
@@ -186,16 +205,18 @@ static void test_program_equals_table(void **state)
     (void)state;
 
     for (int tier = COTO_SECCOMP_STRICT; tier <= COTO_SECCOMP_DEBUG; tier++)
-        for (int noexec = 0; noexec < 2; noexec++) {
+        for (unsigned extras = 0; extras < 4; extras++) {
             struct coto_err err = {0};
             memset(&m, 0, sizeof m);
-            m.noexec = noexec;
-            assert_int_equal(coto_seccomp_build(tier, noexec, &m.program, &err), 0);
+            m.extras = extras;
+            assert_int_equal(coto_seccomp_build(tier, extras, &m.program, &err), 0);
             sweep(&m, tier);
             check_coverage(&m);
             assert_in_range(m.program.len, 50, 600);
-            print_message("%s%s: %u instructions, hash %.12s\n", tier_names[tier],
-                          noexec ? " noexec" : "", m.program.len, m.program.hash);
+            print_message("%s%s%s: %u instructions, hash %.12s\n", tier_names[tier],
+                          extras & COTO_SECCOMP_NOEXEC ? " noexec" : "",
+                          extras & COTO_SECCOMP_NOSETID ? " nosetid" : "", m.program.len,
+                          m.program.hash);
         }
 }
 
@@ -222,10 +243,10 @@ static void test_paths_are_short(void **state)
 static enum coto_seccomp_answer decide(int tier, int number, uint64_t a, uint64_t b, uint64_t c,
                                        int *ret_error)
 {
-    uint64_t args[6] = {a, b, c};
+    struct coto_seccomp_call call = {ARCH, number, {a, b, c}};
 
     *ret_error = -1;
-    return coto_seccomp_decide(tier, ARCH, number, args, ret_error);
+    return coto_seccomp_decide(tier, 0, &call, ret_error);
 }
 
 #define ALLOWED(tier, number, a, b, c)                                                             \
@@ -438,17 +459,47 @@ static void test_memory_and_watches(void **state)
     REFUSED(STRICT, SYS_inotify_add_watch, 3, 0, GARBAGE | 0x20, EPERM); /* IN_OPEN */
 }
 
+#define WITHOUT_SETID(number, ...)                                                                 \
+    coto_seccomp_decide(COTO_SECCOMP_DEBUG, COTO_SECCOMP_NOSETID,                                   \
+                        &(struct coto_seccomp_call){ARCH, number, {__VA_ARGS__}}, &error)
+
+static void test_set_id_bits(void **state)
+{
+    int error = 0;
+    (void)state;
+
+    assert_int_equal(WITHOUT_SETID(SYS_chmod, 0, 0755), COTO_ANSWER_ALLOW);
+    assert_int_equal(WITHOUT_SETID(SYS_chmod, 0, 01777), COTO_ANSWER_ALLOW);
+    assert_int_equal(WITHOUT_SETID(SYS_chmod, 0, GARBAGE | 04755), COTO_ANSWER_ERRNO);
+    assert_int_equal(error, EPERM);
+    assert_int_equal(WITHOUT_SETID(SYS_fchmod, 0, 02755), COTO_ANSWER_ERRNO);
+    assert_int_equal(WITHOUT_SETID(SYS_fchmodat, 0, 0, 04755), COTO_ANSWER_ERRNO);
+    assert_int_equal(WITHOUT_SETID(452, 0, 0, 04755), COTO_ANSWER_ERRNO); /* fchmodat2 */
+    assert_int_equal(WITHOUT_SETID(SYS_creat, 0, 04755), COTO_ANSWER_ERRNO);
+    assert_int_equal(WITHOUT_SETID(SYS_open, 0, 0, 04755), COTO_ANSWER_ALLOW); /* creates nothing */
+    assert_int_equal(WITHOUT_SETID(SYS_open, 0, 0x41, 04755), COTO_ANSWER_ERRNO);
+    assert_int_equal(WITHOUT_SETID(SYS_openat, 0, 0, 0x41, 02644), COTO_ANSWER_ERRNO);
+    assert_int_equal(WITHOUT_SETID(SYS_openat, 0, 0, 0x410002, 04644), COTO_ANSWER_ERRNO); /* O_TMPFILE */
+    assert_int_equal(WITHOUT_SETID(SYS_openat, 0, 0, 0x41, 0644), COTO_ANSWER_ALLOW);
+    assert_int_equal(WITHOUT_SETID(SYS_mknod, 0, 0104755), COTO_ANSWER_ERRNO);
+    assert_int_equal(WITHOUT_SETID(SYS_mknodat, 0, 0, 06755), COTO_ANSWER_ERRNO);
+    assert_int_equal(WITHOUT_SETID(SYS_mknodat, 0, 0, 0010644), COTO_ANSWER_ALLOW);
+    assert_int_equal(WITHOUT_SETID(SYS_openat2, 0, 0, 0, 0), COTO_ANSWER_ERRNO);
+    assert_int_equal(error, ENOSYS);
+    ALLOWED(DEFAULT, SYS_chmod, 0, 06755, 0); /* where nothing of the host is written */
+    ALLOWED(DEFAULT, SYS_openat2, 0, 0, 0);
+}
+
 static void test_foreign_abis_die(void **state)
 {
-    uint64_t none[6] = {0};
+    struct coto_seccomp_call i386 = {AUDIT_ARCH_I386, 3, {0}};
+    struct coto_seccomp_call x32 = {ARCH, 0x40000000 | SYS_read, {0}};
     int error;
     (void)state;
 
     for (int tier = COTO_SECCOMP_STRICT; tier <= COTO_SECCOMP_DEBUG; tier++) {
-        assert_int_equal(coto_seccomp_decide(tier, AUDIT_ARCH_I386, 3, none, &error),
-                         COTO_ANSWER_KILL);
-        assert_int_equal(coto_seccomp_decide(tier, ARCH, 0x40000000 | SYS_read, none, &error),
-                         COTO_ANSWER_KILL);
+        assert_int_equal(coto_seccomp_decide(tier, 0, &i386, &error), COTO_ANSWER_KILL);
+        assert_int_equal(coto_seccomp_decide(tier, 0, &x32, &error), COTO_ANSWER_KILL);
     }
 }
 
@@ -661,6 +712,7 @@ int main(void)
         cmocka_unit_test(test_socket_options_in_use),
         cmocka_unit_test(test_socket_options_that_cost_the_host),
         cmocka_unit_test(test_memory_and_watches),
+        cmocka_unit_test(test_set_id_bits),
         cmocka_unit_test(test_foreign_abis_die),
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_hash_is_stable),

@@ -156,11 +156,12 @@ static void compare_arguments(const json_t *profile, int tier, const struct coto
     int allowed = 0, denied = 0;
 
     for (int i = 0; i < 3000; i++) {
-        uint64_t args[6];
+        struct coto_seccomp_call call = {ARCH, rule->number, {0}};
+        const uint64_t *args = call.args;
         int error = 0;
         for (int k = 0; k < 6; k++)
-            args[k] = interesting(&seed);
-        bool table = coto_seccomp_decide(tier, ARCH, rule->number, args, &error) == COTO_ANSWER_ALLOW;
+            call.args[k] = interesting(&seed);
+        bool table = coto_seccomp_decide(tier, 0, &call, &error) == COTO_ANSWER_ALLOW;
         bool json = answer_of(profile, entries, args) == ALLOWED;
         bool looser = strcmp(rule->name, "setsockopt") == 0 ||
                       strcmp(rule->name, "sched_setscheduler") == 0 ||

@@ -373,14 +373,15 @@ static int set_floor(const struct native *n, struct coto_setup *setup, struct co
 {
     static struct coto_seccomp_program program;
     static int tier = -1;
-    static bool noexec;
+    static unsigned extras;
+    unsigned wanted = coto_seccomp_extras(n->plan->noexec, coto_plan_writes_host(n->plan));
 
-    if (tier != n->plan->seccomp_tier || noexec != n->plan->noexec) {
+    if (tier != n->plan->seccomp_tier || extras != wanted) {
         tier = -1;
-        if (coto_seccomp_build(n->plan->seccomp_tier, n->plan->noexec, &program, err))
+        if (coto_seccomp_build(n->plan->seccomp_tier, wanted, &program, err))
             return -1;
         tier = n->plan->seccomp_tier;
-        noexec = n->plan->noexec;
+        extras = wanted;
     }
     setup->filter = (char *)program.code;
     setup->filter_len = program.len * sizeof program.code[0];
