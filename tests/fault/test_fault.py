@@ -50,7 +50,7 @@ def test_a_failed_call_is_survived_or_told(name, room):
     tried, fired, findings, left = hunt(scenario, room, only)
     print(f"{name}: {len(tried)} faults, {fired} happened, {len(findings)} findings")
     # or the test tests nothing; on a busy machine some calls are made less often than in the baseline
-    assert fired > len(tried) * 0.75, (fired, len(tried))
+    assert fired >= len(tried) * 0.75, (fired, len(tried))
     if left and name == "killed":
         left = swept(left)
     assert not findings + left, "\n".join(findings + left)
