@@ -347,7 +347,9 @@ static int print_table(const struct test *test)
 static int fail_junit(const struct test *test, int error, struct coto_err *err)
 {
     coto_err_set(err, COTO_ERR_OUTPUT, error, "--junit: '%s'", test->junit_file);
-    return error == EFBIG ? -1 : coto_err_remedy(err, "name a file in a directory that exists and can be written to");
+    if (error == EFBIG)
+        return -1;
+    return coto_err_remedy(err, "name a file in a directory that exists and can be written to");
 }
 
 /* Before the run: afterwards a program may have put a link there (RI-04). */

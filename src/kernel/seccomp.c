@@ -435,13 +435,15 @@ static int compile_prlimit(struct builder *b, int deny)
  * even ones lie between them. */
 static int compile_spans(struct builder *b, const struct sockopt_level *level, int first, int count)
 {
+    uint32_t deny = SECCOMP_RET_ERRNO | (uint32_t)check_rows[CHECK_SOCKOPT].error;
+
     if (count == 1)
-        return emit_verdict(b, first % 2 ? SECCOMP_RET_ALLOW
-                                         : SECCOMP_RET_ERRNO | (uint32_t)check_rows[CHECK_SOCKOPT].error);
+        return emit_verdict(b, first % 2 ? SECCOMP_RET_ALLOW : deny);
     int middle = first + count / 2;
     int above = compile_spans(b, level, middle, count - count / 2);
     int below = compile_spans(b, level, first, count / 2);
-    uint32_t bound = middle % 2 ? level->spans[middle / 2].first : level->spans[middle / 2 - 1].last + 1u;
+    uint32_t bound = middle % 2 ? level->spans[middle / 2].first
+                                : level->spans[middle / 2 - 1].last + 1u;
     return emit_if(b, BPF_JGE, bound, above, below);
 }
 

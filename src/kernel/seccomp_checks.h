@@ -66,7 +66,7 @@ struct term {
 };
 
 enum check_kind {
-    DENY_BITS,   /* fails when any bit of the mask is set, and one of the second term's if there is one */
+    DENY_BITS,   /* fails when a bit of the mask is set, and one of the second term's, if any */
     DENY_VALUES, /* fails when the term matches, whatever the high word */
     ALLOW,       /* holds when all terms of one clause match */
 };
@@ -161,7 +161,8 @@ static const struct sockopt_level sockopts[] = {
      * IPV6_MULTICAST_ALL to IPV6_RECVERR_RFC4884; IPV6_RECVPKTINFO to IPV6_RECVHOPOPTS;
      * IPV6_RECVRTHDR; IPV6_RECVDSTOPTS; IPV6_RECVPATHMTU to IPV6_AUTOFLOWLABEL;
      * IPV6_ADDR_PREFERENCES to IPV6_FREEBIND */
-    {PROTO_IPV6, SPANS({16, 19}, {21, 26}, {29, 31}, {49, 53}, {56, 56}, {58, 58}, {60, 68}, {72, 78})},
+    {PROTO_IPV6,
+     SPANS({16, 19}, {21, 26}, {29, 31}, {49, 53}, {56, 56}, {58, 58}, {60, 68}, {72, 78})},
     /* UDP_NO_CHECK6_*, UDP_SEGMENT */
     {PROTO_UDP, SPANS({101, 103})},
 };
