@@ -54,9 +54,11 @@ def trinity(seconds, calls):
 
 
 def calls_done(text):
-    """system call -> (attempted, successes), from trinity's closing words."""
+    """system call -> (attempted, successes), from trinity's closing words. In its table two calls have each
+    other's number (strace shows it)."""
     rows = re.findall(r"^(\w+): \(attempted:(\d+)\. success:(\d+)\.", text, re.M)
-    return {name: (int(attempted), int(successes)) for name, attempted, successes in rows}
+    swapped = {"seccomp": "getrandom", "getrandom": "seccomp"}
+    return {swapped.get(name, name): (int(attempted), int(successes)) for name, attempted, successes in rows}
 
 
 def forbidden_calls():
@@ -64,7 +66,6 @@ def forbidden_calls():
     table = (SOURCE / "docs/SYSCALLS.md").read_text()
     rows = re.findall(r"^\| (\w+) \| \d+ \| \S+ \| - \| \S+ \| (.*?) \|", table, re.M)
     return {name for name, answer in rows if not answer.startswith("0")}
-
 
 
 
