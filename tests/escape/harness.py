@@ -270,3 +270,11 @@ def victim(env=None):
 def state(pid):
     """State letter of a process, or 'gone'."""
     return descendants(os.getpid()).get(pid, (0, "", "gone"))[2]
+
+
+def ended(pid):
+    """Whether a process is dead, which takes a CPU and, on a busy host, a while."""
+    end = time.monotonic() + 20
+    while state(pid) not in ("gone", "Z") and time.monotonic() < end:
+        time.sleep(0.05)
+    return state(pid) in ("gone", "Z")

@@ -16,7 +16,8 @@ def neighbour(box, leave, clean="", **more):
             f"input()\n{clean}")
     with box.running(code, **more) as it:
         yield json.loads(it.line()), it
-        it.say("\n")
+        with contextlib.suppress(BrokenPipeError):  # it has been told already, and has ended
+            it.say("\n")
         done = it.end(40)
         assert done.status == 0, done
 

@@ -1,7 +1,7 @@
 """SG-01: the program wants to signal init, the supervisor or a process of its caller."""
 import os
 
-from escape.harness import escaped, state, victim
+from escape.harness import ended, escaped, state, victim
 
 TITLE = 'signals to init, supervisor, same-uid host process'
 TRIED = ('SIGKILL, SIGSTOP, SIGTERM, SIGSEGV, SIGCHLD and a real-time signal to pid 1, the parent, the host '
@@ -44,6 +44,5 @@ def control(box):
     # One pid and no more: this program can reach every process of the caller's.
     with victim() as process:
         result = box.python(KILL, args=['9', process.pid], without=['pid_namespace', 'landlock', 'uid', 'seccomp'])
-        alive = state(process.pid)
-    assert alive in ('gone', 'Z'), result
+        assert ended(process.pid), result
     return 'the host process was killed'
