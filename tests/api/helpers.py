@@ -37,10 +37,11 @@ EXITING = 4  # PF_EXITING
 
 
 def runs_no_more(pid, session):
-    """Stopped, in vfork, dying (an init waits for those of its namespace then), or gone."""
+    """Stopped (also by a tracer, as gVisor is one), in vfork, dying (an init waits for those of its namespace
+    then), or gone."""
     with contextlib.suppress(OSError):
         fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return fields[0] in "TDXZ" or int(fields[6]) & EXITING or int(fields[3]) != session
+        return fields[0] in "TtDXZ" or int(fields[6]) & EXITING or int(fields[3]) != session
     return True
 
 
@@ -159,7 +160,9 @@ class Service:
             for pid in new:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGSTOP)
-            wait_until(lambda: all(runs_no_more(pid, self.process.pid) for pid in new), "the stop of the service")
+            end = time.monotonic() + 20  # they are killed next, whatever they do until then
+            while time.monotonic() < end and not all(runs_no_more(pid, self.process.pid) for pid in new):
+                time.sleep(0.02)
             done |= new
 
     def kill(self):
