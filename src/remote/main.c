@@ -303,6 +303,9 @@ static int run(struct remote *r)
                         "--client-certificate, --client-key)");
     } else if (!r->err.kind && !r->is_stream) {
         take_answer(r, status);
+        if (status == 401)
+            coto_err_remedy(&r->err, "name the file with your token: --token-file FILE (coto serve says at "
+                                     "its start where its own is)");
     }
     if (!r->err.kind && !r->has_result)
         coto_err_set(&r->err, COTO_ERR_UNAVAILABLE, 0, "%s: it broke off", r->argv[ARG_SERVER]);

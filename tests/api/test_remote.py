@@ -94,7 +94,7 @@ def test_refusals(service, flags, status, words):
 def test_a_token_and_the_port(service):
     at = f"--server=http://127.0.0.1:{service.port}"
     done = coto(at, "-c", "print(1)", "--lang", "python")
-    assert done.returncode == 68 and b"no valid token" in done.stderr
+    assert done.returncode == 68 and b"no valid token" in done.stderr and b"--token-file" in done.stderr
     assert coto(at, f"--token-file={service.runtime / 'token'}", "-c", "print(1)", "--lang", "python").stdout == b"1\n"
 
 
