@@ -56,6 +56,7 @@ static int find_code(struct run *run, struct coto_err *err)
     bool has_code = run->job.policy.v[COTO_OPT_CODE].source != COTO_SOURCE_DEFAULT;
     char **rest = run->args.rest;
 
+    run->job.code.is_watched = !run->json && isatty(1);
     if (has_code) {
         run->job.code.text = code;
         run->job.code.text_len = strlen(code);

@@ -379,7 +379,8 @@ static int env_language(struct coto_plan *plan, struct coto_err *err)
     return 0;
 }
 
-static int set_env(const struct coto_policy *policy, struct coto_plan *plan, struct coto_err *err)
+static int set_env(const struct coto_policy *policy, bool is_watched, struct coto_plan *plan,
+                   struct coto_err *err)
 {
     const struct coto_strv *extra = coto_policy_list(policy, COTO_OPT_ENV);
     struct coto_strv *env = &plan->env;
@@ -394,6 +395,9 @@ static int set_env(const struct coto_policy *policy, struct coto_plan *plan, str
         env_setf(env, err, "TMPDIR=%s",
                  plan->isolation == COTO_ISOLATION_SUBPROCESS ? plan->workdir : "/tmp") ||
         env_setf(env, err, "COTO_OUTPUT=%s/output", plan->workdir) || env_language(plan, err))
+        return -1;
+    /* Into a pipe, which is what the program has, Python writes when it ends or has 8 KiB. */
+    if (is_watched && env_set(env, "PYTHONUNBUFFERED=1", err))
         return -1;
     for (size_t i = 0; i < extra->count; i++)
         if (env_set(env, extra->items[i], err))
@@ -422,7 +426,7 @@ static int fill(const struct coto_policy *policy, const struct coto_source_code 
         set_walls(policy, plan, err) || coto_plan_add_paths(policy, plan, err) ||
         coto_plan_add_code(policy, code, plan, err))
         return -1;
-    return set_env(policy, plan, err);
+    return set_env(policy, code->is_watched, plan, err);
 }
 
 int coto_plan_make(const struct coto_policy *policy, const struct coto_source_code *code,

@@ -116,6 +116,7 @@ struct coto_source_code {
     const char *const *argv;    /* plain command, or the program's arguments; NULL-terminated */
     bool is_command;            /* argv is the command itself */
     bool is_image_elsewhere;    /* whoever makes the sandbox opens its image: coto_plan_use_image */
+    bool is_watched;            /* somebody looks at its output while it comes */
 };
 
 int coto_plan_make(const struct coto_policy *policy, const struct coto_source_code *code,

@@ -305,6 +305,14 @@ def test_dry_run_runs_nothing(tmp_path):
     assert not (tmp_path / "x").exists()
 
 
+def test_python_is_not_buffered_on_a_terminal():
+    code = "import os\nprint('first')\nos.write(1, b'second\\n')"
+    args = ("--quiet", "--lang", "python", "-c", code)
+    assert on_terminal(*args) == (0, b"first\nsecond\n")
+    assert on_terminal("--env", "PYTHONUNBUFFERED=", *args) == (0, b"second\nfirst\n")
+    assert run(*args).out == b"second\nfirst\n"
+
+
 def test_closing_line_on_a_terminal():
     status, seen = on_terminal("--", "echo", "hi")
     assert status == 0 and seen.startswith(b"hi\n")
