@@ -1,4 +1,5 @@
 """The configuration, its file, reload, socket activation, and words to the service manager."""
+import contextlib
 import os
 import pathlib
 import signal
@@ -175,6 +176,15 @@ def test_an_inherited_socket_for_others_needs_tls(service):
     assert "others can reach it" in service.messages
 
 
+def open_files(pid):
+    """What a process has open; descriptors come and go while one looks."""
+    names = []
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            names.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    return names
+
+
 def test_descriptors_of_others_are_not_passed_on(service):
     """Whatever the caller had open stays out of front and launcher."""
     with open("/etc/hostname") as file:
@@ -184,7 +194,7 @@ def test_descriptors_of_others_are_not_passed_on(service):
             service.process = subprocess.Popen(command, stdout=log, stderr=log, close_fds=False, start_new_session=True)
     wait_until(service.is_ready, "readiness")
     for pid in (service.process.pid, service.front, service.launcher):
-        names = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")] if ROOT else []
+        names = open_files(pid) if ROOT else []
         assert "/etc/hostname" not in names
 
 
