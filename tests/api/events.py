@@ -30,6 +30,7 @@ class Stream:
         fields = {"Accept": "text/event-stream", **({"Authorization": f"Bearer {token}"} if token else {})}
         self.connection.request("POST", path, json.dumps(body), fields)
         self.reply = self.connection.getresponse()
+        self.events = self.read()
 
     def __enter__(self):
         return self
@@ -38,12 +39,15 @@ class Stream:
         self.connection.close()
 
     def __iter__(self):
-        text = ""
+        """One reader, however often it is asked for: what came in one piece is not lost between two loops."""
+        return self.events
+
+    def read(self):
+        rest = b""
         while piece := self.reply.read1(65536):
-            text += piece.decode()
-            *whole, text = text.split("\n\n")
+            *whole, rest = (rest + piece).split(b"\n\n")
             for block in whole:
-                yield parse(block + "\n\n")[0]
+                yield parse(block.decode() + "\n\n")[0]
 
 
 @contextlib.contextmanager
