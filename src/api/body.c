@@ -338,7 +338,8 @@ int api_body_code(struct api_job *job)
     const struct coto_source_code source = {.text = json_string_value(code),
                                             .text_len = json_string_length(code),
                                             .argv = (const char *const *)args.items,
-                                            .is_image_elsewhere = true};
+                                            .is_image_elsewhere = true,
+                                            .is_watched = job->is_stream};
     if (coto_policy_check(&job->policy, &job->err) ||
         coto_plan_make(&job->policy, &source, &job->plan, &job->err) || api_body_files(job))
         return -1;

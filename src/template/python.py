@@ -12,6 +12,7 @@ import _thread
 import atexit
 import builtins
 import gc
+import io
 import os
 import sys
 import threading
@@ -54,6 +55,44 @@ class Care:
         self.handler_count = len(self.handlers)
 
 
+class Streams:
+    """As with `python3 -u` while PYTHONUNBUFFERED is set. What the program has put in place of a
+    stream is left alone, and to one that it holds on to each line is written when it is whole."""
+    NAMES = ('stdout', 'stderr')
+
+    def __init__(self):
+        self.usual = [getattr(sys, name) for name in self.NAMES]
+        self.live = []
+
+    def make(self, number, usual):
+        raw = io.FileIO(number, 'w', closefd=False)
+        raw.name = usual.name
+        stream = io.TextIOWrapper(raw, usual.encoding, usual.errors, '\n', write_through=True)
+        stream.mode = 'w'
+        return stream
+
+    def replace(self, old, new):
+        for name, before, after in zip(self.NAMES, old, new):
+            for place in (name, f'__{name}__'):
+                if getattr(sys, place, None) is before:
+                    setattr(sys, place, after)
+
+    def take(self, is_live):
+        if is_live and not self.live:
+            self.live = [self.make(number + 1, usual) for number, usual in enumerate(self.usual)]
+            self.replace(self.usual, self.live)
+        elif self.live and not is_live:
+            self.replace(self.live, self.usual)
+            self.live = []
+        try:
+            self.usual[0].reconfigure(line_buffering=is_live)
+        except ValueError:  # an earlier program has closed it
+            pass
+
+
+streams = Streams()
+
+
 def take_environment(items):
     """Most of it is there already; each change costs."""
     wanted = dict(item.split('=', 1) for item in items)
@@ -64,6 +103,8 @@ def take_environment(items):
             os.environ[name] = value
     if 'TZ' in wanted and 'time' in sys.modules:
         sys.modules['time'].tzset()
+    if streams.live or wanted.get('PYTHONUNBUFFERED'):
+        streams.take(bool(wanted.get('PYTHONUNBUFFERED')))
 
 
 def after_fork():

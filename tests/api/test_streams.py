@@ -29,8 +29,47 @@ def test_events_come_when_they_happen(service):
     with Stream(service, code="print('first', flush=True); input()", timeout_seconds=30) as it:
         began = time.monotonic()
         assert next(iter(it))[0] == "start"
-        assert dict(it)["stdout"] == {"data": "first\n"}, "and it ends: standard input is empty"
+        assert output(list(it)) == b"first\n", "and it ends: standard input is empty"
         assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("more", [{}, {"cold": True}, {"language": "sh", "code": "python3 -c 'print(1); import time; time.sleep(300)'"}])
+def test_what_is_printed_comes_while_it_runs(service, more):
+    """It waits until it is cancelled, which happens once its output is there."""
+    with Stream(service, **{"code": "print(1)\nimport time; time.sleep(300)", "timeout_seconds": 120, **more}) as it:
+        events = []
+        for event in it:
+            events.append(event)
+            if event[0] == "stdout" and output(events) == b"1\n":
+                assert service.delete(f"/api/v1/executions/{events[0][1]['execution_id']}").status == 202
+    assert output(events) == b"1\n" and events[-1][1]["verdict"] == "killed", events
+
+
+LATE = "import os, sys\nprint('first', end='')\nos.write(1, b'second')\nprint('third', file=sys.stderr, end='')\nos.write(2, b'fourth')"
+
+
+def test_streams_write_at_once_and_others_as_ever(service):
+    """In one interpreter, whose streams are changed and changed back; what a program holds on to still works."""
+    box = service.create()["sandbox_id"]
+    path = f"/api/v1/sandbox/{box}/execute"
+    for _ in range(2):
+        events = stream(service, LATE, path)
+        assert (output(events), output(events, "stderr")) == (b"firstsecond", b"thirdfourth")
+        reply = service.post(path, code=LATE + "\nheld = sys.stdout").json
+        assert (reply["output"], reply["state_kept"]) == ("secondfirst", True)
+    assert output(stream(service, "print('held', file=held); os.write(1, b'back')", path)) == b"held\nback"
+    assert output(stream(service, "sys.stdout.buffer.write(bytes(range(256)) * 1000)", path)) == bytes(range(256)) * 1000
+    mine = "import io; sys.stdout = io.StringIO(); print('mine'); sys.stderr.write(sys.stdout.getvalue())"
+    assert service.post(path, code=mine).json["stderr"] == "mine\n"
+    assert output(stream(service, "print('more'); sys.stderr.write(sys.stdout.getvalue())", path), "stderr") == b"mine\nmore\n"
+    service.delete(f"/api/v1/sandbox/{box}")
+
+
+def test_a_caller_may_have_it_buffered(service):
+    for cold in (False, True):
+        events = stream(service, LATE, cold=cold, env={"PYTHONUNBUFFERED": ""})
+        assert output(events) == b"secondfirst", cold
+        assert service.run(LATE, cold=cold, env={"PYTHONUNBUFFERED": "1"}).json["stdout"] == "firstsecond", cold
 
 
 def test_in_a_sandbox_and_with_its_token(service):
