@@ -64,6 +64,7 @@ struct init {
     bool is_built;    /* it made the sandbox around itself (--setup) */
     bool send_failed; /* see init_send */
     bool is_used;     /* a program was started */
+    bool is_bounded;  /* in a container: coto_caps_is_bounded */
     bool bye;
     struct init_floor floor;
     uint64_t ignored; /* signals that it may have inherited as ignored */

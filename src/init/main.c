@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/weak.h"
-#include "base/weak.h"
+#include "kernel/caps.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -543,6 +543,7 @@ int main(int argc, char **argv)
         coto_frame_add_num(&init.out, COTO_TAG_S_NAMESPACE, built.ns.inode[i]);
     coto_frame_end(&init.out, at);
     init_send(&init);
+    init.is_bounded = !setup && coto_caps_is_bounded(); /* while it waits for the first program */
     loop(&init);
     if (coto_up("kill_all"))
         end_everything(&init);

@@ -162,6 +162,7 @@ static int start(struct init *init, const struct coto_frame *frame, const struct
 int init_spawn(struct init *init, const struct coto_frame *frame, struct coto_err *err)
 {
     struct init_spec spec = {.own_dev = init->is_built,
+                             .is_bounded = init->is_bounded,
                              .labels_fd = init->labels_fd,
                              .ignored = init->ignored | (uint64_t)1 << (SIGPIPE - 1)};
     struct init_proc *proc = frame->proc ? free_slot(init, frame->proc) : NULL;

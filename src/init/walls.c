@@ -123,7 +123,7 @@ static int drop_capabilities(const struct init_spec *spec, struct init_report *r
 {
     struct coto_caps *c = &report->caps;
 
-    if (coto_caps_read(c, err))
+    if ((spec->is_bounded ? coto_caps_read_bounded : coto_caps_read)(c, err))
         return -1;
     if (((c->effective | c->permitted | c->inheritable | c->bounding | c->ambient) & ~spec->caps) == 0 ||
         !coto_up("capabilities"))
@@ -148,18 +148,31 @@ static int ask_profile(const struct init_spec *spec, struct init_report *report,
                                 "or leave apparmor out of --require");
 }
 
-/* gVisor's close_range knows no flags. Init has a few descriptors per process and the kernel
- * hands out the lowest that is free. */
-static int keep_three(void)
+/* No number is above it, and gVisor takes ~0u for -1. */
+#define LAST_FD 0x7fffffff
+
+static int close_but(const int keep[2])
+{
+    for (int from = 3;;) {
+        int next = LAST_FD;
+        for (int i = 0; i < 2; i++)
+            if (keep[i] >= from && keep[i] < next)
+                next = keep[i];
+        if (next > from && syscall(SYS_close_range, (unsigned)from, (unsigned)next - 1, 0u))
+            return -1;
+        if (next == LAST_FD)
+            return 0;
+        from = next + 1;
+    }
+}
+
+/* gVisor's close_range and Linux's before 5.11 know no flags: there all are closed now, but for
+ * those that the caller still talks on, which die with execve. */
+static int keep_three(const int keep[2])
 {
     if (syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */) == 0)
         return 0;
-    if (errno != EINVAL)
-        return -1;
-    for (int fd = 3; fd < 512; fd++)
-        if (fcntl(fd, F_SETFD, FD_CLOEXEC) && errno != EBADF)
-            return -1;
-    return 0;
+    return errno == EINVAL ? close_but(keep) : -1;
 }
 
 int init_walls_raise(const struct init_spec *spec, struct init_report *report, struct coto_err *err)
@@ -181,7 +194,7 @@ int init_walls_raise(const struct init_spec *spec, struct init_report *report, s
     }
     if (ask_profile(spec, report, err))
         return -1;
-    if (coto_up("fds") && keep_three())
+    if (coto_up("fds") && keep_three(spec->keep_fds))
         return coto_err_set(err, COTO_ERR_WALL, errno, "close inherited descriptors");
     report->fds_closed = 1;
     int abi = 0;

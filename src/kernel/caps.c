@@ -96,16 +96,31 @@ static uint64_t get_ambient(const struct coto_caps *caps)
     return set;
 }
 
-int coto_caps_read(struct coto_caps *ret_caps, struct coto_err *err)
+bool coto_caps_is_bounded(void)
+{
+    return get_bounding() == 0;
+}
+
+static int read_sets(struct coto_caps *ret_caps, bool is_bounded, struct coto_err *err)
 {
     struct coto_caps caps = {0};
 
     if (get_sets(&caps))
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "capabilities: capget");
-    caps.bounding = get_bounding();
+    caps.bounding = is_bounded ? 0 : get_bounding();
     caps.ambient = get_ambient(&caps);
     *ret_caps = caps;
     return 0;
+}
+
+int coto_caps_read(struct coto_caps *ret_caps, struct coto_err *err)
+{
+    return read_sets(ret_caps, false, err);
+}
+
+int coto_caps_read_bounded(struct coto_caps *ret_caps, struct coto_err *err)
+{
+    return read_sets(ret_caps, true, err);
 }
 
 /* Drops what it can; whether that was enough is for `verify`. Dropping needs

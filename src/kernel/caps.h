@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct coto_caps {
@@ -20,3 +21,9 @@ int coto_caps_limit(uint64_t keep, struct coto_err *err);
 int coto_caps_keep(uint64_t keep, struct coto_err *err);
 /* All five sets of the calling thread, as the kernel tells them. */
 int coto_caps_read(struct coto_caps *ret_caps, struct coto_err *err);
+
+/* Whether the bounding set is empty. It is read bit by bit, which costs in a guest whose calls are slow, and
+ * but for a new user namespace it never grows, for children neither: what was seen once holds. */
+bool coto_caps_is_bounded(void);
+/* coto_caps_read after that was true. */
+int coto_caps_read_bounded(struct coto_caps *ret_caps, struct coto_err *err);

@@ -65,6 +65,7 @@ static struct init_spec spec;
 static int channel = -1; /* to init, while there may be another program */
 static int listener = -1; /* until init has it */
 static bool is_inside; /* it was started in the sandbox, by its init */
+static bool is_bounded; /* there: coto_caps_is_bounded, seen while it waits */
 
 /* ---- A and A': system calls only, in borrowed memory ---- */
 
@@ -275,6 +276,7 @@ static int take_program(const struct coto_buf *buf, unsigned *ret_proc, struct c
         return coto_err_set(err, COTO_ERR_INTERNAL, 0, "template: no EXEC frame");
     *ret_proc = frame.proc;
     spec.own_dev = !is_inside;
+    spec.is_bounded = is_bounded;
     spec.label_now = true;
     return init_spec_parse(&frame, &spec, err);
 }
@@ -302,6 +304,7 @@ int template_park(void)
 {
     is_inside = true;
     channel = fcntl(0, F_DUPFD_CLOEXEC, 10);
+    is_bounded = coto_caps_is_bounded();
     return channel < 0 || say_hello() ? -1 : template_go();
 }
 
@@ -330,6 +333,8 @@ static int raise_walls(const struct init_report **ret_report, struct coto_err *e
         return 0;
     if (spec.filter && !is_inside) /* without it calls of another kind would go unseen */
         listener = coto_sockwatch_install();
+    spec.keep_fds[0] = channel;
+    spec.keep_fds[1] = listener;
     int failed = init_walls_raise(&spec, &report, err);
     if (check_label(&report, err) || failed)
         return -1;

@@ -104,6 +104,8 @@ static int body_drop_all(void)
         return 5;
     if (chroot("/") != -1 || errno != EPERM)
         return 6;
+    if (!coto_caps_is_bounded() || coto_caps_read_bounded(&caps, &err) || !is_all(&caps, 0))
+        return 8;
     return coto_caps_limit(0, &err) ? 7 : 0; /* nothing left to drop, no CAP_SETPCAP: fine */
 }
 
@@ -117,7 +119,7 @@ static int body_keep_some(void)
         return 1;
     if (coto_caps_limit(keep, &err))
         return 2;
-    if (proc_caps(&proc) || !is_all(&proc, keep))
+    if (proc_caps(&proc) || !is_all(&proc, keep) || coto_caps_is_bounded())
         return 3;
     if (coto_caps_limit(BIT(CAP_CHOWN) | BIT(CAP_SYS_ADMIN), &err) != -1)
         return 4; /* fowner stays in the bounding set, and CAP_SETPCAP is gone */
