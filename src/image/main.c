@@ -4,6 +4,7 @@
 #include "auth/tool.h"
 #include "base/json.h"
 #include "base/units.h"
+#include "policy/policy.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -312,9 +313,11 @@ static int run_verify(char **operands, struct coto_err *err)
 
 static int read_signature(const char *path, struct coto_buf *text, struct coto_err *err)
 {
-    coto_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    coto_auto_fd fd = -1;
 
-    if (fd >= 0 && coto_fd_read_all(fd, (size_t)1 << 20, text) == 0)
+    if (coto_policy_open_input("signature", path, &fd, err))
+        return coto_err_remedy(err, "give a file that you may read, or a pipe");
+    if (coto_fd_read_all(fd, (size_t)1 << 20, text) == 0)
         return 0;
     return coto_err_set(err, COTO_ERR_INPUT, errno, "signature '%s'", path);
 }

@@ -5,6 +5,7 @@
 
 #include "auth/newfile.h"
 #include "base/json.h"
+#include "policy/policy.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -17,12 +18,14 @@
 
 static int read_text(const char *path, struct image_text *ret, struct coto_err *err)
 {
-    coto_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    coto_auto_fd fd = -1;
+    int failed = coto_policy_open_input("key", path, &fd, err);
 
     ret->path = path;
-    if (fd >= 0 && coto_fd_read_all(fd, SMALL_MAX, &ret->data) == 0 && !ret->data.failed)
+    if (!failed && coto_fd_read_all(fd, SMALL_MAX, &ret->data) == 0 && !ret->data.failed)
         return 0;
-    coto_err_set(err, COTO_ERR_INPUT, errno, "key '%s'", path);
+    if (!failed)
+        coto_err_set(err, COTO_ERR_INPUT, errno, "key '%s'", path);
     return coto_err_remedy(err, "give a file that you may read: minisign, PEM or OpenPGP");
 }
 

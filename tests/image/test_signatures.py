@@ -179,3 +179,33 @@ def test_weak_keys_and_absent_ones(store, listing, tmp_path):
         refused(store.image("sign", "box", "--key", tmp_path / "k"), INPUT, "Ed25519 or P-256")
     refused(run(store, "/nonexistent"), INPUT, "/nonexistent")
     refused(store.run("--image-key", tmp_path / "k", "--", "/bin/true"), 65, "no image is used")
+
+
+@pytest.mark.parametrize("command", [["sign", "--key"], ["sign", "--signature"], ["verify", "--key"], ["run", "--image-key"]],
+                         ids=" ".join)
+def test_what_is_not_a_file_is_not_waited_for(store, listing, tmp_path, command):
+    """Nobody writes to the FIFO, or somebody does: it is refused either way."""
+    verb, flag = command
+
+    def give(path):
+        if verb == "run":
+            return store.run("--image", "box", flag, path, "--", "/bin/true")
+        return store.image(verb, "box", flag, path)
+
+    os.mkfifo(tmp_path / "fifo")
+    refused(give(tmp_path / "fifo"), INPUT, "fifo", "it is a FIFO")
+    fd = os.open(tmp_path / "fifo", os.O_RDWR)
+    refused(give(tmp_path / "fifo"), INPUT, "fifo", "it is a FIFO")
+    os.close(fd)
+    refused(give("/dev/zero"), INPUT, "/dev/zero", "it is a device")
+
+
+def test_a_key_from_a_pipe(store, listing, tmp_path):
+    """As a shell's <(...) gives it."""
+    signer = Openssl(tmp_path)
+    read, write = os.pipe()
+    os.write(write, signer.secret.read_bytes())
+    os.close(write)
+    ok(store.image("sign", "box", "--key", f"/proc/self/fd/{read}", pass_fds=[read]))
+    os.close(read)
+    ok(store.image("verify", "box", "--key", signer.public))
