@@ -46,25 +46,35 @@ static bool is_path(const char *form, const char *path, char ret_id[COTO_ID_TEXT
     return !*form && !*path;
 }
 
+static int refuse_method(struct api_call *call, const char *methods, struct coto_err *err)
+{
+    coto_http_add_header(call->request, "Allow", methods);
+    coto_err_set(err, COTO_ERR_USAGE, 0, "%s is not possible here, only %s",
+                 coto_http_method(call->request), methods);
+    return coto_err_remedy(err, "GET /openapi.json lists what there is");
+}
+
 static int find(struct api_call *call, struct coto_err *err, int *ret_status)
 {
     const char *method = coto_http_method(call->request);
     const char *path = coto_http_path(call->request);
-    bool known = false;
+    coto_auto_buf methods = {0};
 
     for (int i = 0; i < COTO_ENDPOINT_COUNT; i++) {
         if (!is_path(coto_endpoints[i].path, path, call->id))
             continue;
-        known = true;
+        coto_buf_addf(&methods, "%s%s%s", methods.len ? ", " : "", coto_endpoints[i].method,
+                      strcmp(coto_endpoints[i].method, "GET") == 0 ? ", HEAD" : "");
         if (strcmp(coto_endpoints[i].method, method) == 0 ||
             (strcmp(method, "HEAD") == 0 && strcmp(coto_endpoints[i].method, "GET") == 0)) {
             call->endpoint = &coto_endpoints[i];
             return 0;
         }
     }
-    *ret_status = known ? 405 : 404;
-    coto_err_set(err, COTO_ERR_NOTFOUND, 0, known ? "%s is not possible here" : "no such address%.0s",
-                 method);
+    *ret_status = methods.len ? 405 : 404;
+    if (methods.len)
+        return refuse_method(call, coto_buf_str(&methods), err);
+    coto_err_set(err, COTO_ERR_NOTFOUND, 0, "no such address");
     return coto_err_remedy(err, "GET /openapi.json lists what there is");
 }
 

@@ -233,12 +233,16 @@ int api_body_policy(struct api_job *job, const struct coto_policy *from)
 
 /* ---- what runs ---- */
 
-/* input reaches the code as JSON on its stdin, unless stdin is given too. */
+/* input reaches the code as JSON on its stdin. */
 static int take_input(struct api_job *job)
 {
     json_t *input = json_object_get(job->body, "input");
     const json_t *in = json_object_get(job->body, "stdin");
 
+    if (in && input) {
+        fail(job, "input", "and stdin both say what standard input is");
+        return coto_err_remedy(&job->err, "send one of the two; data may also go into files");
+    }
     if (in) {
         coto_buf_add(&job->input, json_string_value(in), json_string_length(in));
     } else if (input) {

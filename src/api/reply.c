@@ -9,24 +9,31 @@ void api_reply(struct coto_http_request *request, int status, const struct coto_
     coto_http_reply(request, status, "application/json", body->data, body->len);
 }
 
-void api_write_error(const struct coto_err *err, const char *field, struct coto_buf *out)
+static void write_error(const char *code, const struct coto_err *err, const char *field,
+                        struct coto_buf *out)
 {
     struct coto_json json = {.out = out};
 
     coto_json_begin(&json, NULL, '{');
-    coto_json_str(&json, "code", coto_err_info(err->kind)->word);
+    coto_json_str(&json, "code", code);
     coto_json_str(&json, "message", err->text);
     coto_json_str(&json, "remedy", err->remedy[0] ? err->remedy : NULL);
     coto_json_str(&json, "field", field && *field ? field : NULL);
     coto_json_end(&json, '}');
 }
 
+void api_write_error(const struct coto_err *err, const char *field, struct coto_buf *out)
+{
+    write_error(coto_err_info(err->kind)->word, err, field, out);
+}
+
 void api_reply_error(struct coto_http_request *request, int status, const struct coto_err *err,
                      const char *field)
 {
     coto_auto_buf body = {0};
+    bool is_http = status == 401 || status == 405; /* no kind of error says that */
 
-    api_write_error(err, field, &body);
+    write_error(is_http ? coto_http_word(status) : coto_err_info(err->kind)->word, err, field, &body);
     coto_buf_addc(&body, '\n');
     if (status == 503)
         coto_http_add_header(request, "Retry-After", "1");

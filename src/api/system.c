@@ -2,9 +2,11 @@
 #include "api/api.h"
 
 #include "drivers/driver.h"
+#include "schema/bodies.h"
 #include "schema/verdict.h"
 #include "schema/walls.h"
 
+#include <stdio.h>
 #include <string.h>
 
 void coto_api_healthz(struct api_call *call)
@@ -151,6 +153,52 @@ static void say_high(const struct api_job *job, bool has_high, const struct coto
     coto_json_end(json, '}');
 }
 
+/* Of a wall that is not up, and did not say why itself. */
+static const char *why_not(const struct api_job *job, int wall)
+{
+    const struct coto_wall_state *state = &job->box->walls[wall];
+
+    if (state->note[0])
+        return state->note;
+    if (job->plan.want >> wall & 1)
+        return "this level does not have it";
+    return wall == COTO_WALL_APPARMOR && job->plan.apparmor
+               ? "this kernel runs no AppArmor; Landlock does its work"
+               : "the service's default policy does not ask for it";
+}
+
+static void say_remedy(const struct api_job *job, int wall, struct coto_json *json)
+{
+    const struct coto_limit_row *limit = coto_limit_find(coto_walls[wall].name);
+    const bool is_wanted = job->plan.want >> wall & 1;
+    char text[96];
+
+    snprintf(text, sizeof text, "%s", "`coto doctor` on the service's host says what it lacks");
+    if (!is_wanted && limit)
+        snprintf(text, sizeof text, "a request can: resource_limits.%s", limit->name);
+    if (wall == COTO_WALL_APPARMOR && job->plan.apparmor)
+        snprintf(text, sizeof text, "%s",
+                 is_wanted ? "apparmor_parser -r deploy/apparmor/coto, on the service's host"
+                           : "boot the service's host with apparmor in the list of lsm=");
+    coto_json_str(json, "remedy", text);
+}
+
+static void say_wall(const struct api_job *job, int wall, struct coto_json *json)
+{
+    const struct coto_wall_state *state = &job->box->walls[wall];
+
+    coto_json_begin(json, coto_walls[wall].name, '{');
+    coto_json_bool(json, "up", state->up);
+    coto_json_bool(json, "wanted", job->plan.want >> wall & 1);
+    coto_json_str(json, "mechanism", state->mechanism[0] ? state->mechanism : NULL);
+    coto_json_str(json, "note", state->up ? NULL : why_not(job, wall));
+    if (state->up)
+        coto_json_null(json, "remedy");
+    else
+        say_remedy(job, wall, json);
+    coto_json_end(json, '}');
+}
+
 static void say_capabilities(struct api_job *job, bool has_high, const struct coto_err *why)
 {
     struct coto_json json = {.out = &job->reply};
@@ -172,14 +220,8 @@ static void say_capabilities(struct api_job *job, bool has_high, const struct co
     say_high(job, has_high, why, &json);
     say_self(&job->api->config.self, &json);
     coto_json_begin(&json, "walls", '{');
-    for (int i = 0; i < COTO_WALL_COUNT; i++) {
-        const struct coto_wall_state *wall = &job->box->walls[i];
-        coto_json_begin(&json, coto_walls[i].name, '{');
-        coto_json_bool(&json, "up", wall->up);
-        coto_json_str(&json, "mechanism", wall->mechanism[0] ? wall->mechanism : NULL);
-        coto_json_str(&json, "note", wall->note[0] ? wall->note : NULL);
-        coto_json_end(&json, '}');
-    }
+    for (int i = 0; i < COTO_WALL_COUNT; i++)
+        say_wall(job, i, &json);
     coto_json_end(&json, '}');
     coto_json_end(&json, '}');
     coto_buf_addc(&job->reply, '\n');

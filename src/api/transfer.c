@@ -21,6 +21,15 @@ const char *api_transfer_path(const struct api_job *job)
     return target;
 }
 
+static bool is_workspace(const char *workdir, const char *path)
+{
+    size_t n = strlen(workdir);
+
+    if (strncmp(path, workdir, n) == 0 && (!path[n] || strcmp(path + n, "/") == 0))
+        return true;
+    return !*path || strcmp(path, ".") == 0 || strcmp(path, "./") == 0;
+}
+
 static int take_path(struct api_call *call, bool needed, struct coto_buf *ret_target,
                      struct coto_err *err)
 {
@@ -32,7 +41,8 @@ static int take_path(struct api_call *call, bool needed, struct coto_buf *ret_ta
         return coto_err_set(err, COTO_ERR_USAGE, 0, "path: malformed, given twice or too long");
     if (given == 0 && needed)
         return coto_err_set(err, COTO_ERR_USAGE, 0, "path: is missing");
-    if (given == 0) {
+    /* A directory's own name is the workspace; what is written or removed has to have one. */
+    if (given == 0 || (!needed && is_workspace(s->plan.workdir, path))) {
         coto_buf_adds(ret_target, s->plan.workdir);
         return 0;
     }

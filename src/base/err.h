@@ -30,6 +30,20 @@
     X(NOEXEC, 126, 422, "not_executable", "the command exists in the sandbox but cannot be run")   \
     X(NOTFOUND, 127, 422, "not_found", "the command does not exist in the sandbox")
 
+/* Refusals of a service that have no kind of their own: the HTTP request itself is wrong. HTTP status,
+ * word. */
+#define COTO_ERR_HTTP_WORDS(X)                                                                     \
+    X(400, "bad_request")                                                                          \
+    X(401, "unauthorized")                                                                         \
+    X(405, "method_not_allowed")                                                                   \
+    X(408, "request_timeout")                                                                      \
+    X(413, "body_too_large")                                                                       \
+    X(414, "uri_too_long")                                                                         \
+    X(417, "expectation_failed")                                                                   \
+    X(431, "header_too_large")                                                                     \
+    X(501, "not_implemented")                                                                      \
+    X(505, "http_version")
+
 enum coto_err_kind {
     COTO_ERR_NONE = 0,
 #define X(id, code, http, word, doc) COTO_ERR_##id,

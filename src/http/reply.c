@@ -8,45 +8,58 @@
 
 struct status {
     int status;
-    const char *phrase, *code, *remedy;
+    const char *phrase, *remedy;
 };
 
-/* The code and the remedy are for what the server refuses itself. */
+/* The remedy is for what the server refuses itself. */
 static const struct status statuses[] = {
-    {200, "OK", NULL, NULL},
-    {201, "Created", NULL, NULL},
-    {202, "Accepted", NULL, NULL},
-    {204, "No Content", NULL, NULL},
-    {304, "Not Modified", NULL, NULL},
-    {400, "Bad Request", "bad_request", "send a well-formed HTTP/1.1 request"},
-    {401, "Unauthorized", NULL, NULL},
-    {403, "Forbidden", NULL, NULL},
-    {404, "Not Found", NULL, NULL},
-    {405, "Method Not Allowed", "method_not_allowed", "see /openapi.json for what there is"},
-    {408, "Request Timeout", "request_timeout", "send the whole request without pauses"},
-    {409, "Conflict", NULL, NULL},
-    {412, "Precondition Failed", NULL, NULL},
-    {413, "Content Too Large", "body_too_large", "send less, or ask for a higher limit"},
-    {414, "URI Too Long", "uri_too_long", "send parameters in the body"},
-    {415, "Unsupported Media Type", NULL, NULL},
-    {417, "Expectation Failed", "expectation_failed", "leave the Expect header out"},
-    {422, "Unprocessable Content", NULL, NULL},
-    {429, "Too Many Requests", NULL, NULL},
-    {431, "Request Header Fields Too Large", "header_too_large", "send fewer or shorter fields"},
-    {500, "Internal Server Error", NULL, NULL},
-    {501, "Not Implemented", "not_implemented", "send the body plain or chunked"},
-    {503, "Service Unavailable", "busy", "try again later"},
-    {505, "HTTP Version Not Supported", "http_version", "use HTTP/1.1"},
+    {200, "OK", NULL},
+    {201, "Created", NULL},
+    {202, "Accepted", NULL},
+    {204, "No Content", NULL},
+    {304, "Not Modified", NULL},
+    {400, "Bad Request", "send a well-formed HTTP/1.1 request"},
+    {401, "Unauthorized", NULL},
+    {403, "Forbidden", NULL},
+    {404, "Not Found", NULL},
+    {405, "Method Not Allowed", "see /openapi.json for what there is"},
+    {408, "Request Timeout", "send the whole request without pauses"},
+    {409, "Conflict", NULL},
+    {412, "Precondition Failed", NULL},
+    {413, "Content Too Large", "send less, or ask for a higher limit"},
+    {414, "URI Too Long", "send parameters in the body"},
+    {415, "Unsupported Media Type", NULL},
+    {417, "Expectation Failed", "leave the Expect header out"},
+    {422, "Unprocessable Content", NULL},
+    {429, "Too Many Requests", NULL},
+    {431, "Request Header Fields Too Large", "send fewer or shorter fields"},
+    {500, "Internal Server Error", NULL},
+    {501, "Not Implemented", "send the body plain or chunked"},
+    {503, "Service Unavailable", "try again later"},
+    {505, "HTTP Version Not Supported", "use HTTP/1.1"},
 };
 
 static const struct status *find_status(int status)
 {
-    static const struct status other = {0, "Status", "error", "see the status"};
+    static const struct status other = {0, "Status", "see the status"};
 
     for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
         if (statuses[i].status == status)
             return &statuses[i];
     return &other;
+}
+
+const char *coto_http_word(int status)
+{
+    switch (status) {
+#define X(number, word)                                                                            \
+    case number:                                                                                   \
+        return word;
+        COTO_ERR_HTTP_WORDS(X)
+#undef X
+    default:
+        return coto_err_info(status == 503 ? COTO_ERR_LIMIT : COTO_ERR_INTERNAL)->word;
+    }
 }
 
 static const char *date(struct coto_http *server)
@@ -133,12 +146,11 @@ void coto_http_reply(struct coto_http_request *request, int status, const char *
 
 void coto_http_refuse(struct coto_http_request *request, int status, const char *why)
 {
-    const struct status *row = find_status(status);
     char body[512];
 
     int len = snprintf(body, sizeof body,
                        "{\"code\":\"%s\",\"message\":\"%s\",\"remedy\":\"%s\",\"field\":null}\n",
-                       row->code, why, row->remedy);
+                       coto_http_word(status), why, find_status(status)->remedy);
     if (status == 405)
         coto_http_add_header(request, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
     request->conn->server->stats.bad++;

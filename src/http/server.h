@@ -145,6 +145,8 @@ void coto_http_pause(struct coto_http_request *request, bool paused);
 /* Adds a header field to the reply. A value with control characters is left out. */
 void coto_http_add_header(struct coto_http_request *request, const char *name, const char *value);
 /* Answers; the handle is gone. HEAD gets the header only, 204 and 304 no body. */
+/* The word for a refusal with this status that is about the HTTP request itself. */
+const char *coto_http_word(int status);
 void coto_http_reply(struct coto_http_request *request, int status, const char *type,
                      const void *body, size_t len);
 /* Begins a streamed answer: length bytes, or -1: chunked (HTTP/1.0: until the end). */

@@ -77,7 +77,7 @@ static const char *text_of(const json_t *object, const char *key)
 static void take_error(struct remote *r, const json_t *object)
 {
     const char *word = text_of(object, "code");
-    int kind = COTO_ERR_INTERNAL;
+    int kind = strcmp(word, "unauthorized") == 0 ? COTO_ERR_FORBIDDEN : COTO_ERR_INTERNAL;
 
     for (int i = 1; i < COTO_ERR_COUNT; i++)
         if (strcmp(coto_err_info(i)->word, word) == 0)

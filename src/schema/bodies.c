@@ -1,5 +1,6 @@
 #include "schema/bodies.h"
 
+#include "base/err.h"
 #include "schema/verdict.h"
 
 #include <string.h>
@@ -10,6 +11,8 @@
 #define IN_NEW (IN(run) | IN(create))
 #define OUT_RUNS (IN(result) | IN(execution))
 #define ONE_WORD(id, word, doc) word "|"
+#define ERR_WORD(id, code, http, word, doc) word "|"
+#define HTTP_WORD(status, word) word "|"
 
 #define F(bodies, name, kind, of, flags, min, max, words, doc) \
     {bodies, name, COTO_KIND_##kind, COTO_BODY_##of, F_##flags, min, max, words, doc},
@@ -21,9 +24,9 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN_ALL, "language", NAME, none, PLAIN, 0, 64, "",
       "language of the code: python unless the profile says otherwise")
     F(IN_RUNS, "input", ANY, none, PLAIN, 0, 0, "",
-      "reaches the code as JSON on its standard input")
+      "reaches the code as JSON on its standard input; not together with stdin")
     F(IN_RUNS, "stdin", TEXT, none, PLAIN, 0, 16 * COTO_MB, "",
-      "standard input of the code, instead of input")
+      "standard input of the code; not together with input")
     F(IN_RUNS, "args", TEXTS, none, PLAIN, 0, 4096, "", "arguments of the program")
     F(IN_ALL, "env", PAIRS, none, PLAIN, 0, 1024, "",
       "variables of the program; it gets these and a few fixed ones, none of the service's")
@@ -53,9 +56,13 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(file), "executable", BOOL, none, PLAIN, 0, 0, "", "mode 0755 instead of 0644")
     F(IN(result), "schema_version", INT, none, MUST, 1, 1, "",
       "of this object; keys are only ever added")
-    F(OUT_RUNS | IN(accepted) | IN(record), "execution_id", UUID, none, MUST, 0, 0, "",
+    F(OUT_RUNS | IN(accepted) | IN(record) | IN(event_start), "execution_id", UUID, none, MUST, 0, 0, "",
       "new for every execution")
     F(IN(result) | IN(record), "started_at", TIME, none, MUST, 0, 0, "", "when")
+    F(IN(event_output), "data", TEXT, none, MUST, 0, 0, "",
+      "what the program wrote since the last one; no character is cut")
+    F(IN(event_output), "data_base64", TEXT, none, PLAIN, 0, 0, "",
+      "the same bytes exactly, where they are no UTF-8 text")
     F(IN(execution), "output", TEXT, none, MUST, 0, 0, "",
       "what the program wrote to its standard output")
     F(IN(execution), "output_base64", TEXT, none, PLAIN, 0, 0, "",
@@ -130,6 +137,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(wall), "mechanism", TEXT, none, MUST_NULL, 0, 0, "", "what enforces it")
     F(IN(wall), "value", TEXT, none, NULLABLE, 0, 0, "", "as read back")
     F(IN(wall), "note", TEXT, none, NULLABLE, 0, 0, "", "why it is not up")
+    F(IN(wall), "remedy", TEXT, none, NULLABLE, 0, 0, "", "of capabilities: what to do about that")
     F(IN(accepted), "state", WORD, none, MUST, 0, 0, "queued|cancelling",
       "it waits for its turn, or is being ended")
     F(IN(record), "result", ANY, none, PLAIN, 0, 0, "",
@@ -196,7 +204,8 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(high), "remedy", TEXT, none, MUST_NULL, 0, 0, "", "what to do about it")
     F(IN(capabilities), "languages", TEXTS, none, MUST, 0, 0, "", "languages whose tool is there")
     F(IN(health), "status", WORD, none, MUST, 0, 0, "ok|ready|draining|failing", "in a word")
-    F(IN(error), "code", TEXT, none, MUST, 0, 0, "", "kind of error, one word")
+    F(IN(error), "code", WORD, none, MUST, 0, 0,
+      COTO_ERR_KINDS(ERR_WORD) COTO_ERR_HTTP_WORDS(HTTP_WORD), "kind of error; others may be added")
     F(IN(error), "message", TEXT, none, MUST, 0, 0, "", "what is wrong, and why")
     F(IN(error), "remedy", TEXT, none, MUST_NULL, 0, 0, "", "what to do about it")
     F(IN(error), "field", TEXT, none, MUST_NULL, 0, 0, "", "the field of the request it is about")

@@ -17,6 +17,8 @@
     X(revoke, "A token that is to be good no longer.")                                             \
     X(result, "How a program ended, what it wrote, and which walls were up around it.")            \
     X(execution, "How an execution in a sandbox ended, and what it wrote.")                        \
+    X(event_start, "Data of the first event of a stream.")                                         \
+    X(event_output, "Data of an event with output; events of one stream, joined, are all of it.")  \
     X(metrics_of, "What an execution used.")                                                       \
     X(cpu, "CPU time of the whole process tree.")                                                  \
     X(artifact, "A file that the program left in output/.")                                        \

@@ -10,6 +10,16 @@ const struct coto_endpoint coto_endpoints[COTO_ENDPOINT_COUNT] = {
 #undef X
 };
 
+const struct coto_event coto_events[] = {
+    {"start", COTO_BODY_event_start, "first, once"},
+    {"stdout", COTO_BODY_event_output, "as often as there is output"},
+    {"stderr", COTO_BODY_event_output, "as often as there is output"},
+    {"artifact", COTO_BODY_artifact, "after all output, one for each, when the request says artifacts"},
+    {"result", COTO_BODY_none, "last, once: the object of a plain reply, without output and contents"},
+    {"error", COTO_BODY_error, "last, instead of a result: the service failed"},
+};
+const unsigned coto_event_count = sizeof coto_events / sizeof coto_events[0];
+
 #define STREAM "1: answer with server-sent events, as with Accept: text/event-stream"
 #define KEY                                                                                        \
     "1 to 255 visible characters of the caller's choice: the same request with the same key is done once "  \
@@ -22,10 +32,10 @@ const struct coto_parameter coto_parameters[] = {
     {COTO_ENDPOINT_create, "header", "Idempotency-Key", false, KEY},
     {COTO_ENDPOINT_execute, "header", "Idempotency-Key", false, KEY},
     {COTO_ENDPOINT_put_file, "query", "path", true, "where: relative to the workspace, or below /tmp"},
-    {COTO_ENDPOINT_get_file, "query", "path", false, "which; default: the workspace"},
+    {COTO_ENDPOINT_get_file, "query", "path", false, "which; default, or `.`: the workspace"},
     {COTO_ENDPOINT_remove_file, "query", "path", true, "which"},
-    {COTO_ENDPOINT_put_archive, "query", "path", false, "directory to unpack in; default: the workspace"},
-    {COTO_ENDPOINT_get_archive, "query", "path", false, "directory; default: the workspace"},
+    {COTO_ENDPOINT_put_archive, "query", "path", false, "directory to unpack in; default, or `.`: the workspace"},
+    {COTO_ENDPOINT_get_archive, "query", "path", false, "directory; default, or `.`: the workspace"},
     {COTO_ENDPOINT_executions, "query", "limit", false, "how many at most: 1 to 1000; default 100"},
     {COTO_ENDPOINT_executions, "query", "before", false, "id of an execution: those before it; see `next`"},
     {COTO_ENDPOINT_executions, "query", "sandbox", false, "id of a sandbox: those in it"},

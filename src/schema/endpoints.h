@@ -48,7 +48,7 @@ enum coto_how { COTO_HOW_PLAIN, COTO_HOW_LIVE, COTO_HOW_UPLOAD };
     X(put_file, "PUT", "/api/v1/sandbox/{id}/files", SANDBOX, UPLOAD, bytes, stored, 200, \
       "write a file") \
     X(get_file, "GET", "/api/v1/sandbox/{id}/files", SANDBOX, PLAIN, none, bytes, 200, \
-      "read a file, or list a directory") \
+      "read a file, or list a directory; GET archive has a directory's files as tar") \
     X(remove_file, "DELETE", "/api/v1/sandbox/{id}/files", SANDBOX, PLAIN, none, removed, 200, \
       "remove a file, or a directory and all below it") \
     X(put_archive, "PUT", "/api/v1/sandbox/{id}/archive", SANDBOX, UPLOAD, tar, unpacked, 200, \
@@ -87,6 +87,16 @@ struct coto_endpoint {
     const char *doc;
 };
 extern const struct coto_endpoint coto_endpoints[COTO_ENDPOINT_COUNT];
+
+/* What a LIVE endpoint tells as server-sent events: `event: NAME`, `data: ` and a JSON object in one
+ * line, an empty line. COTO_BODY_none: what the endpoint replies. */
+struct coto_event {
+    const char *name;
+    enum coto_body data;
+    const char *doc;
+};
+extern const struct coto_event coto_events[];
+extern const unsigned coto_event_count;
 
 /* A parameter beside the path's. */
 struct coto_parameter {

@@ -291,6 +291,49 @@ static void add_refusals(struct coto_json *json, const struct coto_endpoint *e)
     add_response(json, 0, "Refused.", COTO_BODY_error);
 }
 
+static void add_word(struct coto_json *json, const char *key, const char *word)
+{
+    coto_json_begin(json, key, '{');
+    coto_json_str(json, "const", word);
+    coto_json_end(json, '}');
+}
+
+static void add_event(struct coto_json *json, const struct coto_event *event, enum coto_body reply)
+{
+    coto_json_begin(json, NULL, '{');
+    coto_json_str(json, "type", "object");
+    coto_json_str(json, "description", event->doc);
+    coto_json_begin(json, "required", '[');
+    coto_json_str(json, NULL, "event");
+    coto_json_str(json, NULL, "data");
+    coto_json_end(json, ']');
+    coto_json_begin(json, "properties", '{');
+    add_word(json, "event", event->name);
+    add_object_of(json, "data", coto_bodies[event->data ? event->data : reply].name);
+    coto_json_end(json, '}');
+    coto_json_end(json, '}');
+}
+
+/* A list of events with their fields, each of whose data is a text of JSON: this version of OpenAPI has
+ * no word for streams. */
+static void add_events(struct coto_json *json, enum coto_body reply)
+{
+    coto_json_begin(json, "text/event-stream", '{');
+    coto_json_begin(json, "schema", '{');
+    coto_json_str(json, "type", "array");
+    coto_json_str(json, "description",
+                  "Server-sent events as they happen. Each is a line `event: NAME`, a line `data: ` "
+                  "with a JSON object, and an empty line.");
+    coto_json_begin(json, "items", '{');
+    coto_json_begin(json, "oneOf", '[');
+    for (unsigned i = 0; i < coto_event_count; i++)
+        add_event(json, &coto_events[i], reply);
+    coto_json_end(json, ']');
+    coto_json_end(json, '}');
+    coto_json_end(json, '}');
+    coto_json_end(json, '}');
+}
+
 static void add_responses(struct coto_json *json, const struct coto_endpoint *e)
 {
     bool is_live = e->how == COTO_HOW_LIVE;
@@ -307,10 +350,8 @@ static void add_responses(struct coto_json *json, const struct coto_endpoint *e)
     add_media(json, e->reply);
     if (is_file) /* unless the path is a directory */
         add_media(json, COTO_BODY_directory);
-    if (is_live) {
-        coto_json_begin(json, "text/event-stream", '{');
-        coto_json_end(json, '}');
-    }
+    if (is_live)
+        add_events(json, e->reply);
     coto_json_end(json, '}');
     coto_json_end(json, '}');
     if (is_live)

@@ -6,6 +6,8 @@ import jsonschema
 from hypothesis import configuration
 from hypothesis import strategies as st
 
+from .events import parse
+
 # It would leave a directory wherever the tests are started.
 _scratch = tempfile.TemporaryDirectory(prefix="coto-test-hypothesis-")
 atexit.register(_scratch.cleanup)
@@ -50,10 +52,20 @@ class Spec:
         kind = reply.headers["Content-Type"].split(";")[0]
         assert kind in content, (operation["operationId"], reply)
         schema = content[kind].get("schema")
-        if schema:
+        if kind == "text/event-stream":
+            self.check_events(schema, reply.body.decode())
+        elif schema:
             self.validate(schema, reply.json)
             self.check_known(schema, reply.json)
         return kind
+
+    def check_events(self, schema, body):
+        """Each is one of those in the document, and its data is as that says."""
+        events = [{"event": event, "data": data} for event, data in parse(body)]
+        self.validate(schema, events)
+        kinds = {one["properties"]["event"]["const"]: one for one in schema["items"]["oneOf"]}
+        for event in events:
+            self.check_known(kinds[event["event"]], event)
 
     def resolve(self, schema):
         while "$ref" in schema:

@@ -50,6 +50,25 @@ def test_high_isolation_is_refused_clearly(service):
     assert "high" not in service.get("/api/v1/capabilities").json["isolation_levels"]
 
 
+def test_capabilities_say_why_a_wall_is_not_there(service):
+    walls = service.get("/api/v1/capabilities").json["walls"]
+    for name, wall in walls.items():
+        assert (wall["note"] is None, wall["remedy"] is None) == (wall["up"], wall["up"]), (name, wall)
+    assert not walls["iops"]["wanted"] and "resource_limits.iops" in walls["iops"]["remedy"]
+    assert walls["apparmor"]["up"] or "apparmor" in walls["apparmor"]["remedy"]
+    assert all(wall["wanted"] for wall in walls.values() if wall["up"])
+
+
+@pytest.mark.parametrize("path", ["run", "execute"])
+def test_standard_input_is_said_once(service, box, path):
+    url = f"{box.path}/execute" if path == "execute" else "/api/v1/run"
+    reply = service.post(url, code="print(input())", stdin="a", input={"b": 1})
+    assert (reply.status, reply.json["field"]) == (400, "input") and "stdin" in reply.json["message"] and reply.json["remedy"]
+    for more, seen in (({"stdin": "a"}, "a"), ({"input": {"b": 1}}, '{"b":1}'), ({"input": ""}, '""'), ({"stdin": ""}, "")):
+        told = service.post(url, code="import sys; print(sys.stdin.read())", **more).json
+        assert told.get("output", told.get("stdout")) == seen + "\n"
+
+
 def test_state_stays(box):
     assert box("x = 1\ndef f(): return x + 1\nopen('file','w').write('kept')")["state_kept"]
     assert box("print(f(), open('file').read())")["output"] == "2 kept\n"

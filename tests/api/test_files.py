@@ -125,9 +125,24 @@ def test_remove(fresh):
     "/workspace/../etc/passwd", "/proc/self/environ", "/tmp", "/tmp/../etc", "x" * 256, "a/" * 2100 + "a", "%00", "a%00b",
     "%2e%2e/x", "a%2f..%2fb", "%ff%zz", "a&path=b"])
 def test_bad_paths_are_refused(box, path):
-    for reply in (box.put(path), box.remove(path), box.get(path)):
+    is_workspace = path in ("", ".", "/workspace")  # which can be looked at
+    for reply in (box.put(path), box.remove(path), *([] if is_workspace else [box.get(path)])):
         assert reply.status in (400, 414), reply
         assert reply.json["field"] == "path" or reply.status == 414 or reply.json["code"] == "bad_request", reply
+
+
+@pytest.mark.parametrize("query", ["", "?path=", "?path=.", "?path=./", "?path=/workspace", "?path=/workspace/"])
+def test_the_whole_workspace(fresh, query):
+    fresh.put("a/b", b"deep")
+    fresh.put("top", b"here")
+    reply = fresh.service.get(f"{fresh.url}/archive{query}")
+    assert (reply.status, reply.headers["Content-Type"]) == (200, "application/x-tar"), reply
+    with tarfile.open(fileobj=io.BytesIO(reply.body)) as tar:
+        assert {it.name: tar.extractfile(it).read() for it in tar} == {"a/b": b"deep", "top": b"here"}
+    listing = fresh.service.get(f"{fresh.url}/files{query}").json
+    assert {"a", "top"} <= {entry["name"] for entry in listing["entries"]}
+    again = fresh.service.ask("PUT", f"{fresh.url}/archive{query}", reply.body)
+    assert again.status == 200 and again.json["files"] == 2, again
 
 
 def test_a_path_is_needed(box):

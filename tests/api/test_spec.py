@@ -4,6 +4,7 @@ import json
 import os
 import tarfile
 
+import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -152,9 +153,46 @@ def test_refusals_are_in_the_document(service, spec, name, change, status):
 
 
 def test_events_hold_the_result(service, spec):
-    reply = service.post("/api/v1/run?stream=1", code="print(1)", artifacts=True)
-    assert spec.check_reply(spec.operation("run")[2], reply) == "text/event-stream"
-    spec.validate({"$ref": "#/components/schemas/result"}, parse(reply.body.decode())[-1][1])
+    code = "import os, sys; os.write(1, b'\\xff'); print(1, file=sys.stderr); open('output/a', 'w').write('x')"
+    box = service.create()["sandbox_id"]
+    for name, result in (("run", "result"), ("execute", "execution")):
+        method, path, operation = spec.operation(name)
+        reply = service.ask(method, path.replace("{id}", box) + "?stream=1", {"code": code, "artifacts": True})
+        assert spec.check_reply(operation, reply) == "text/event-stream"
+        events = parse(reply.body.decode())
+        assert {event for event, _ in events} == {"start", "stdout", "stderr", "artifact", "result"}
+        spec.validate({"$ref": f"#/components/schemas/{result}"}, events[-1][1])
+    service.delete(f"/api/v1/sandbox/{box}")
+
+
+def test_control_other_events_are_not_in_the_document(spec):
+    schema = spec.operation("run")[2]["responses"]["200"]["content"]["text/event-stream"]["schema"]
+    good = 'event: stdout\ndata: {"data":"x"}\n\n'
+    spec.check_events(schema, good)
+    for bad in (good.replace("stdout", "noise"), good.replace('"x"', "1"), good.replace('"data":', '"date":')):
+        with pytest.raises(jsonschema.ValidationError):
+            spec.check_events(schema, bad)
+
+
+def test_codes_are_in_the_document_and_say_what_the_status_says(service, spec):
+    codes = set(spec.schemas["error"]["properties"]["code"]["enum"])
+    no = f"/api/v1/sandbox/{'0' * 8 + '-0000' * 3 + '-' + '0' * 12}"
+    for method, path, more, status, code in [
+            ("POST", "/api/v1/run", {"token": "wrong"}, 401, "unauthorized"), ("GET", "/nowhere", {}, 404, "not_found"),
+            ("GET", no, {}, 404, "not_found"), ("GET", "/healthz", {"headers": {"Origin": "http://page"}}, 403, "forbidden"),
+            ("PUT", "/healthz", {}, 405, "method_not_allowed"), ("BREW", "/healthz", {}, 405, "method_not_allowed"),
+            ("POST", "/api/v1/run", {"body": {}}, 400, "usage")]:
+        reply = service.ask(method, path, **more)
+        assert (reply.status, reply.json["code"]) == (status, code), (path, reply)
+        assert code in codes
+
+
+@pytest.mark.parametrize("method, path, allowed", [
+    ("DELETE", "/healthz", "GET, HEAD"), ("GET", "/api/v1/run", "POST"), ("POST", "/api/v1/sandbox/{id}/files", "PUT, GET, HEAD, DELETE"),
+    ("PATCH", "/api/v1/executions/{id}", "GET, HEAD, DELETE")])
+def test_what_is_possible_instead_is_said(service, method, path, allowed):
+    reply = service.ask(method, path.replace("{id}", "0" * 8 + "-0000" * 3 + "-" + "0" * 12))
+    assert (reply.status, reply.headers["Allow"]) == (405, allowed) and allowed in reply.json["message"]
 
 
 def test_async_as_it_says(service, spec):
