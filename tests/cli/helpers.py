@@ -14,6 +14,8 @@ import shutil
 import subprocess
 import time
 
+import apart
+
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 BIN = pathlib.Path(os.environ.get("COTO_TEST_BIN") or SOURCE / "build").resolve()
 COTO = str(BIN / "coto")
@@ -199,8 +201,9 @@ def only(condition):
 def cgroup_directories():
     """Every directory of ours in every hierarchy; others' belong to others."""
     found = set()
-    for top, names, _ in os.walk("/sys/fs/cgroup"):
-        found.update(os.path.join(top, name) for name in names if name.startswith("coto-"))
+    for place in apart.cgroup_places():
+        for top, names, _ in os.walk(place):
+            found.update(os.path.join(top, name) for name in names if name.startswith("coto-"))
     return {path for path in found if owner(path) == os.geteuid()}
 
 

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from .helpers import CGROUPS, COTO, WAITER, cgroup_directories, environment, running
+from .helpers import CGROUPS, COTO, ROOT, SLOW, SOURCE, WAITER, cgroup_directories, environment, running
 
 QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
@@ -29,6 +29,33 @@ def test_the_search_finds_what_is_there(leftovers):
         assert ("cgroups" in found) == CGROUPS
         assert any(path.split("/")[-1].startswith(f"coto-{it.process.pid}-")
                    for path in cgroup_directories()) == CGROUPS
+    assert not leftovers()
+
+
+APART = """
+import os, subprocess, sys
+sys.path.insert(0, sys.argv[1])
+import apart
+from cli.helpers import WAITER, cgroup_directories, running
+apart.enter()
+with running("--", *WAITER) as it:
+    words = {path.split("/")[-1].split("-")[1] for path in cgroup_directories()}
+    print(str(it.process.pid) in words, sys.argv[2] in words, apart.is_apart(), *apart.own_groups())
+"""
+
+
+def test_a_run_apart_finds_its_own_and_no_others(leftovers):
+    """Below groups of its own it finds a sandbox of its own, and not one that lives beside it; where it has none it
+    finds both."""
+    with running("--", *WAITER) as it:
+        done = subprocess.run(["/usr/bin/python3", "-c", APART, SOURCE / "tests", str(it.process.pid)], env=environment(),
+                              capture_output=True, text=True, timeout=60 * SLOW)
+    assert done.returncode == 0, done.stderr
+    own, others, is_apart, *groups = done.stdout.split()
+    v1 = not os.path.exists("/sys/fs/cgroup/cgroup.controllers")
+    assert (own, others) == (str(CGROUPS), str(CGROUPS and not is_apart == "True"))
+    assert (is_apart == "True") == (ROOT and v1)
+    assert not any(os.path.exists(group) for group in groups if "apart-tests-" in group)
     assert not leftovers()
 
 

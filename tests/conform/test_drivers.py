@@ -17,6 +17,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
+import apart  # noqa: E402
 from levels import LEVELS  # noqa: E402
 BIN = pathlib.Path(os.environ.get("COTO_TEST_BIN", ROOT / "build"))
 COTO = BIN / "coto"
@@ -406,8 +407,9 @@ def directories_of(pid):
     """Its cgroups, and the throw-away directory of a bundle."""
     found = [path for place in ("/run", "/tmp", os.environ.get("XDG_RUNTIME_DIR", "/tmp"))
              for path in pathlib.Path(place).glob(f"coto-oci-{pid}-*")]
-    for top, names, _ in os.walk("/sys/fs/cgroup"):  # others' come and go meanwhile
-        found += [os.path.join(top, name) for name in names if name.startswith(f"coto-{pid}-")]
+    for place in apart.cgroup_places():
+        for top, names, _ in os.walk(place):  # others' come and go meanwhile
+            found += [os.path.join(top, name) for name in names if name.startswith(f"coto-{pid}-")]
     return found
 
 
