@@ -329,7 +329,9 @@ int64_t coto_tar_skip(struct coto_tar_reader *r)
 
 int coto_tar_end(struct coto_tar_reader *r, struct coto_err *err)
 {
-    return r->is_ended ? 0 : refuse(err, "it ends in the middle");
+    if (r->is_ended)
+        return 0;
+    return refuse(err, r->members ? "it ends in the middle" : "not a tar file, or an empty one");
 }
 
 /* ---- writing ---- */

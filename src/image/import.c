@@ -2,6 +2,8 @@
  * looked at. */
 #include "image/image.h"
 
+#include "policy/policy.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -238,13 +240,23 @@ static int finish(struct import *it, struct coto_buf *ret_told, struct coto_err 
     return 0;
 }
 
+/* A FIFO without a writer is not waited for, and a device has no end. */
+static int open_source(const char *source, int *ret_fd, struct coto_err *err)
+{
+    *ret_fd = strcmp(source, "-") == 0 ? fcntl(0, F_DUPFD_CLOEXEC, 3)
+                                       : open(source, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*ret_fd >= 0)
+        return 0;
+    return errno == ENOTDIR ? coto_policy_open_input("archive", source, ret_fd, err)
+                            : coto_err_set(err, COTO_ERR_INPUT, errno, "'%s'", source);
+}
+
 int image_import(const struct image_order *order, struct coto_buf *ret_told, struct coto_err *err)
 {
     struct coto_image_ref ref;
     image_auto_store store = {.fd = -1};
     struct import it = {.store = &store};
     struct image_order named = *order;
-    bool is_stdin = strcmp(order->source, "-") == 0;
     struct stat st;
 
     if (coto_image_ref_parse(order->name, &ref, err))
@@ -255,13 +267,10 @@ int image_import(const struct image_order *order, struct coto_buf *ret_told, str
                             order->name);
     named.name = ref.name;
     it.order = &named;
-    coto_auto_fd source = is_stdin ? fcntl(0, F_DUPFD_CLOEXEC, 3)
-                                   : open(order->source, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (source < 0 || fstat(source, &st)) {
-        coto_err_set(err, COTO_ERR_INPUT, errno, "'%s'", order->source);
+    coto_auto_fd source = -1;
+    if (open_source(order->source, &source, err) || fstat(source, &st))
         return coto_err_remedy(err, "give a directory, a tar archive, a 'docker save' archive or "
                                     "an OCI layout; - is stdin");
-    }
     if (image_store_open(order->dir, &store, err) ||
         image_confine(store.path, S_ISDIR(st.st_mode), err) ||
         image_draft_begin(&store, &it.draft, err))

@@ -271,6 +271,13 @@ static int remove_tree(const struct image_store *store, const char *digest, bool
     return tmp < 0 || coto_path_remove_tree(tmp, digest) ? cannot(to, err) : 0;
 }
 
+static int no_such_name(const struct image_store *store, const char *name, struct coto_err *err)
+{
+    coto_err_set(err, COTO_ERR_INPUT, 0, "image '%s': there is none of that name in %s", name,
+                 store->path);
+    return coto_err_remedy(err, "'coto image list' tells which there are");
+}
+
 int image_store_remove(const struct image_store *store, const struct coto_image_ref *ref,
                        bool force, bool *ret_gone, struct coto_err *err)
 {
@@ -283,10 +290,7 @@ int image_store_remove(const struct image_store *store, const struct coto_image_
     if (held < 0 || image_store_names(store->fd, &pairs, err))
         return -1;
     if (*ref->name && coto_image_resolve(store->fd, ref->name, digest, err))
-        return err->kind ? -1
-                         : coto_err_set(err, COTO_ERR_INPUT, 0,
-                                        "image '%s': there is none of that name in %s", ref->name,
-                                        store->path);
+        return err->kind ? -1 : no_such_name(store, ref->name, err);
     for (size_t i = 0; i < pairs.count; i += 2)
         others += *ref->name && strcmp(pairs.items[i], ref->name) != 0 &&
                   strcmp(pairs.items[i + 1], digest) == 0;

@@ -258,10 +258,22 @@ def test_a_users_own_store(root, tmp_path):
     assert (tmp_path / "data/coto/images/names/a:latest").exists() == (not ROOT)
 
 
-@pytest.mark.parametrize("source, words", [("/nonexistent", "No such file"), ("/", "the whole host"), ("/dev/null", "ends in the middle")])
+@pytest.mark.parametrize("source, words", [("/nonexistent", "No such file"), ("/", "the whole host"), ("/dev/null", "not a tar file"),
+                                           ("/etc/hostname", "not a tar file"), ("/dev/zero", "it is a device")])
 def test_bad_sources(store, source, words):
     done = store.image("import", source, "test")
     assert done.returncode in (INPUT, FORBIDDEN) and words in done.stderr.decode()
+
+
+def test_a_fifo_is_not_waited_for(store, tmp_path):
+    """A pipe is read, whatever its name is."""
+    os.mkfifo(tmp_path / "fifo")
+    refused(store.image("import", tmp_path / "fifo", "test"), INPUT, "fifo", "it is a FIFO", "- is stdin")
+    assert store.take("/dev/stdin", "piped", stdin=BASE) == store.take("-", "other", stdin=BASE)
+
+
+def test_what_is_not_there_is_not_removed(store):
+    refused(store.image("remove", "nobody"), INPUT, "nobody", "coto image list")
 
 
 def test_removal_waits_for_sandboxes(store, root):
