@@ -311,12 +311,28 @@ void engine_reply_fini(struct engine_reply *reply)
     coto_buf_fini(&reply->body);
 }
 
+/* What is too long keeps its end: the engine's messages say what led to what, the cause last. */
+static void shorten(const char *text, char *ret_text, size_t size)
+{
+    size_t len = strlen(text);
+    int head = (int)(size / 4);
+
+    if (len < size) {
+        memcpy(ret_text, text, len + 1);
+        return;
+    }
+    const char *tail = text + len - (size - (size_t)head - sizeof " ... ");
+    while (((unsigned char)*tail & 0xc0) == 0x80) /* not in the middle of a character */
+        tail++;
+    snprintf(ret_text, size, "%.*s ... %s", head, text, tail);
+}
+
 void engine_message(const struct engine_reply *reply, char *ret_text, size_t size)
 {
     json_t *tree = json_loadb(reply->body.data ? reply->body.data : "", reply->body.len, 0, NULL);
     const char *text = json_string_value(json_object_get(tree, "message"));
 
-    snprintf(ret_text, size, "%s", text ? text : "it gives no reason");
+    shorten(text ? text : "it gives no reason", ret_text, size);
     for (char *p = ret_text; *p; p++)
         if (iscntrl((unsigned char)*p))
             *p = ' ';

@@ -213,7 +213,7 @@ def test_runtime_that_is_not_registered(docker):
 
 
 def test_runtime_that_does_not_start(docker):
-    refused(on(docker, "--runtime", "ghost", "--", "echo", "ran"), 71, "ghost", "docker run")
+    refused(on(docker, "--runtime", "ghost", "--", "echo", "ran"), 71, "ghost", "docker run", "fork/exec /nonexistent/runtime")
 
 
 def test_image_with_a_volume(docker):
