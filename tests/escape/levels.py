@@ -120,7 +120,6 @@ GVISOR = {
     "PS-09": (r"/sys/fs/cgroup", "gVisor has a /sys of its own"),
     "PS-11": (r"sysfs", "gVisor has a /sys of its own"),
     "ME-03": (r"huge pages", OWN_CALLS),
-    "NE-15": (r"arptables", OWN_CALLS),
     "SC-08": (r"'persona': 'EINVAL'", OWN_CALLS),
     "SC-14": (r"differ from the table", OWN_CALLS),
     "SC-15": (r"answers differ", OWN_CALLS),
