@@ -214,12 +214,12 @@ static int open_name(int dirfd, const char *name, int flags, unsigned mode)
 /* The same name by name, for gVisor, whose kernel has no openat2. */
 static int open_by_names(int dirfd, const char *path, int flags, unsigned mode)
 {
-    coto_auto_fd at = fcntl(dirfd, F_DUPFD_CLOEXEC, 0);
+    coto_auto_fd at = -1; /* below dirfd */
     char name[256];
 
     if (*path == '/' || !*path)
         errno = *path ? EXDEV : ENOENT;
-    while (at >= 0 && *path && *path != '/') {
+    while (*path && *path != '/') {
         size_t len = strcspn(path, "/");
         if (len >= sizeof name) {
             errno = ENAMETOOLONG;
@@ -231,11 +231,11 @@ static int open_by_names(int dirfd, const char *path, int flags, unsigned mode)
         bool is_last = !path[strspn(path, "/")];
         int more = *path ? O_DIRECTORY : 0; /* "dir/" must be one */
         path += strspn(path, "/");
-        int next = open_name(at, name, is_last ? flags | more : O_PATH | O_DIRECTORY,
-                             is_last ? mode : 0);
+        int next = open_name(at < 0 ? dirfd : at, name,
+                             is_last ? flags | more : O_PATH | O_DIRECTORY, is_last ? mode : 0);
         if (is_last || next < 0)
             return next;
-        close(at);
+        coto_own_close(&at);
         at = next;
     }
     return -1;
@@ -255,10 +255,8 @@ int coto_path_open_beneath(int dirfd, const char *path, int flags, unsigned mode
 
 int coto_path_make_parents(int dirfd, const char *path, unsigned mode)
 {
-    coto_auto_fd at = fcntl(dirfd, F_DUPFD_CLOEXEC, 0);
+    coto_auto_fd at = -1; /* below dirfd */
 
-    if (at < 0)
-        return -1;
     while (*path == '/')
         path++;
     for (;;) {
@@ -276,12 +274,12 @@ int coto_path_make_parents(int dirfd, const char *path, unsigned mode)
         path = slash + 1;
         if (len == 0)
             continue;
-        if (mkdirat(at, name, mode) && errno != EEXIST)
+        if (mkdirat(at < 0 ? dirfd : at, name, mode) && errno != EEXIST)
             return -1;
-        int next = coto_path_open_beneath(at, name, O_PATH | O_DIRECTORY, 0);
+        int next = coto_path_open_beneath(at < 0 ? dirfd : at, name, O_PATH | O_DIRECTORY, 0);
         if (next < 0)
             return -1;
-        close(at);
+        coto_own_close(&at);
         at = next;
     }
 }

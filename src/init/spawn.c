@@ -103,7 +103,7 @@ static int make_pipes(int ours[3], int theirs[3], struct coto_err *err)
             return coto_err_set(err, COTO_ERR_LIMIT, errno, "pipe");
         ours[i] = i == 0 ? p[1] : p[0];
         theirs[i] = i == 0 ? p[0] : p[1];
-        coto_fd_set_nonblock(ours[i], 1);
+        fcntl(ours[i], F_SETFL, O_NONBLOCK); /* it has no other flag */
     }
     return 0;
 }
