@@ -63,6 +63,7 @@ struct coto_api_config {
     struct coto_api_high high;
     unsigned node_ahead;          /* node processes */
     bool is_cold;                 /* no interpreter waits for a program */
+    const char *resident;         /* text of one that keeps its state; NULL: none is started */
     int64_t lifetime_ms, idle_ms; /* of a sandbox */
     unsigned sandboxes_per_tenant;
     unsigned tenant_requests;           /* of a tenant, being worked on */
@@ -127,6 +128,7 @@ struct api_job {
     struct coto_result result;
     bool has_result;
     bool cold; /* a fresh interpreter was asked for */
+    bool is_later; /* there were executions in its sandbox before */
     bool lost;
     bool is_quick;     /* it waits for no program, and not behind those that do */
     bool needs_no_launcher;
@@ -191,6 +193,7 @@ struct api_sandbox {
     uint64_t held; /* adopted: the launcher's number of it; its stream comes later */
     unsigned next_proc;
     unsigned executions;
+    bool has_interpreter; /* waits in it, with state or without any yet; false: or that is not known */
     const char *ended_as; /* "expired", "lost"; NULL: destroyed */
     int64_t created_us, used_us;
     char created_at[COTO_TIME_TEXT];

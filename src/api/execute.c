@@ -145,6 +145,23 @@ static void run_once(struct api_job *job, int channel_fd)
 
 /* ---- execute ---- */
 
+/* About variables and imports, where they are not what the caller may think. */
+static const char *state_note(const struct api_job *job)
+{
+    const struct api_sandbox *s = job->sandbox;
+
+    if (job->result.facts.state_kept)
+        return job->result.facts.state_found || !job->is_later
+                   ? NULL
+                   : "a new interpreter: what earlier executions had in theirs is gone";
+    if (!s->plan.parked)
+        return "this sandbox was created cold, or its language is not python: nothing is kept";
+    if (job->plan.context)
+        return "its interpreter has ended; the next python execution begins a new one";
+    return job->cold ? "cold: it had an interpreter of its own, and the one that kept state has ended"
+                     : "only python keeps state, and its interpreter has ended";
+}
+
 static void write_execution(struct api_job *job)
 {
     const struct coto_result *r = &job->result;
@@ -163,7 +180,9 @@ static void write_execution(struct api_job *job)
         coto_json_ms(&json, "memory_peak_mb", r->facts.usage.memory_peak_bytes * 1000 / COTO_MB);
     coto_json_end(&json, '}');
     coto_json_bool(&json, "output_truncated", r->out.truncated);
+    coto_json_bool(&json, "state_found", r->facts.state_found);
     coto_json_bool(&json, "state_kept", r->facts.state_kept);
+    coto_json_str(&json, "state_note", state_note(job));
     if (job->plan.want_artifacts)
         coto_report_json_artifacts(r, &json);
     coto_json_end(&json, '}');
@@ -182,6 +201,8 @@ static void execute(struct api_job *job, int channel_fd)
     /* The sandbox is what it was made as; only what is started may differ. */
     job->plan.parked = s->plan.parked && job->plan.language == s->plan.language && !job->cold;
     job->plan.context = job->plan.parked;
+    job->plan.resident = s->has_interpreter ? NULL : job->api->config.resident;
+    job->is_later = s->executions > 0 || s->next_proc > 1;
     coto_launch_use(s->box, channel_fd, &s->plan);
     s->next_proc += (unsigned)job->plan.stage_count;
     api_run_plan(job, &in);
@@ -192,6 +213,7 @@ static void execute(struct api_job *job, int channel_fd)
 static void executed(struct api_job *job)
 {
     count(job);
+    job->sandbox->has_interpreter = job->has_result && job->result.facts.state_kept;
     job->sandbox->executions++;
     api_sandbox_release(job);
 }

@@ -179,6 +179,7 @@ static void create(struct api_job *job, int channel_fd)
         plan_files(job, s))
         return;
     s->next_proc = 1;
+    s->has_interpreter = s->plan.parked;
     s->created_us = s->used_us = coto_clock_us();
     coto_clock_utc(s->created_at);
     api_write_hold(job, &hold);

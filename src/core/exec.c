@@ -163,6 +163,15 @@ static int add_walls(struct coto_session *s)
     return 0;
 }
 
+/* The language's own tool, with a text that takes the program, and those after it, from init. */
+static void add_resident(struct coto_session *s)
+{
+    const char *const argv[] = {s->plan->stages[s->stage].argv.items[0], "-c", s->plan->resident, "-", "-", ""};
+
+    for (size_t i = 0; s->plan->context && s->plan->resident && i < sizeof argv / sizeof *argv; i++)
+        coto_frame_add_text(&s->out, COTO_TAG_RESIDENT, argv[i]);
+}
+
 int coto_exec_send(struct coto_session *s, int stage)
 {
     const struct coto_plan *plan = s->plan;
@@ -189,6 +198,7 @@ int coto_exec_send(struct coto_session *s, int stage)
                            !s->sandbox->stays);
     coto_frame_add_num(out, COTO_TAG_PARKED, plan->parked);
     coto_frame_add_num(out, COTO_TAG_CONTEXT, plan->context);
+    add_resident(s);
     coto_frame_add_num(out, COTO_TAG_NOEXEC, plan->noexec);
     if (plan->timeout_ms != COTO_UNIT_NONE && coto_up("timeout") && !s->ahead)
         coto_frame_add_num(out, COTO_TAG_TIMEOUT_MS, (uint64_t)plan->timeout_ms + 100);

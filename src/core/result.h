@@ -46,6 +46,7 @@ struct coto_facts {
     int stage;        /* index of the last stage that ran */
     bool cpu_limited; /* the plan has a CPU-time limit, and it is used up */
     bool state_kept;  /* its interpreter waits, as it left it, for the next program (init) */
+    bool state_found; /* it began where another program had left off (init) */
     bool disk_full;   /* a writable file system had no block or inode left (init) */
     struct coto_usage usage;
 };

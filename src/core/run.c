@@ -151,7 +151,8 @@ static void on_exit_frame(struct coto_session *s, const struct coto_frame *frame
     s->facts->exited = true;
     s->facts->wait_status = (int)coto_field_num(frame, COTO_TAG_STATUS);
     s->facts->disk_full = coto_field_num(frame, COTO_TAG_DISK_FULL);
-    s->facts->state_kept = coto_field_num(frame, COTO_TAG_CONTEXT);
+    s->facts->state_kept = coto_field_num(frame, COTO_TAG_CONTEXT) & 1;
+    s->facts->state_found = coto_field_num(frame, COTO_TAG_CONTEXT) >> 1 & 1;
     s->facts->stage = s->stage;
     take_cpu(s, frame);
     if (coto_field_num(frame, COTO_TAG_TIMED_OUT) && s->cause == COTO_END_SELF)

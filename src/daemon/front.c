@@ -16,8 +16,10 @@
 #include "daemon/talk.h"
 #include "http/tls.h"
 #include "kernel/caps.h"
+#include "policy/helper.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +28,8 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define RESIDENT_BYTES 65536
 
 struct front {
     const struct coto_front_ask *ask;
@@ -42,6 +46,7 @@ struct front {
     int claim_fd; /* of the state directory */
     struct coto_confined confined;
     struct coto_policy ceiling;
+    struct coto_buf resident; /* "": there is none */
     bool is_high_warm; /* the launcher was told to keep containers ready */
 };
 
@@ -276,6 +281,7 @@ static int make_api(struct front *f, struct coto_err *err)
         .high = high_of(f->settings),
         .node_ahead = (unsigned)num[COTO_SET_NODE_AHEAD],
         .is_cold = num[COTO_SET_COLD],
+        .resident = f->resident.len ? coto_buf_str(&f->resident) : NULL,
         .lifetime_ms = num[COTO_SET_LIFETIME],
         .idle_ms = num[COTO_SET_IDLE],
         .sandboxes_per_tenant = (unsigned)num[COTO_SET_TENANT_SANDBOXES],
@@ -287,6 +293,18 @@ static int make_api(struct front *f, struct coto_err *err)
         .state_dir = f->state};
 
     return coto_api_new(&config, f->loop, f->ask->control_fd, &f->api, err);
+}
+
+/* What is started in a sandbox whose interpreter has ended. Without it none is. */
+static void read_resident(struct front *f)
+{
+    char path[4096];
+    coto_auto_fd fd = coto_helper_find("coto-template.py", path, sizeof path)
+                          ? -1
+                          : open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0 || coto_fd_read_all(fd, RESIDENT_BYTES, &f->resident))
+        coto_buf_clear(&f->resident);
 }
 
 static int confine(struct front *f, struct coto_err *err)
@@ -370,6 +388,7 @@ static int serve(struct front *f, struct coto_err *err)
     const char *asked = coto_settings_text(f->settings, COTO_SET_STATE_DIR);
     const struct coto_message ready = {.what = COTO_TALK_READY};
 
+    read_resident(f);
     if (coto_state_dir(*asked ? asked : NULL, f->state, sizeof f->state, err) ||
         coto_records_claim(f->state, f->ask->uid, f->ask->gid, &f->claim_fd, err) ||
         coto_callback_start(f->settings, f->ask->uid, f->ask->gid, &f->callback_fd, err) ||

@@ -25,6 +25,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "init/floor.h"
+#include "init/walls.h"
 #include "wire/frame.h"
 
 #include <stdbool.h>
@@ -40,6 +41,7 @@ struct init_proc {
     bool bye_on_exit;
     bool timed_out;
     bool state_kept; /* it has ended, and its interpreter waits for the next */
+    bool state_found; /* its interpreter has run one before */
     int64_t deadline_us; /* 0: none */
     int fd[3];           /* frame mode: our ends; -1 otherwise */
     bool in_eof;
@@ -56,6 +58,9 @@ struct init {
     int used_fd;      /* where to say that a socket was made, -1: nobody asks */
     int sockets_fd;   /* listener of who waits to make one (kernel/sockwatch.h), -1 none */
     bool has_answered; /* the parked process, once */
+    bool has_state;    /* it has run a program, and waits */
+    bool is_resident;  /* it was started here, behind walls: resident says which */
+    struct init_report resident;
     bool tells_parked; /* whoever asked for it waits to hear of it */
     unsigned context; /* process number of the program it runs and will tell the end of; 0 */
     int labels_fd; /* see init_built */
@@ -94,6 +99,10 @@ pid_t init_parked_start(struct init *init, const struct coto_frame *frame, const
                         bool context, struct coto_err *err);
 /* Something from it: hello, or in a context the end of a program. */
 void init_parked_says(struct init *init);
+/* The process that was started with this channel as its stdin is what waits here from now on, and has the
+ * frame for its first program. Takes the channel. */
+int init_parked_adopt(struct init *init, const struct coto_frame *frame, const int theirs[3],
+                      int channel_fd, struct coto_err *err);
 /* It is dead. */
 void init_parked_gone(struct init *init, pid_t pid);
 void init_sockets_used(struct init *init); /* from now on the network namespace is used */

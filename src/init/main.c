@@ -184,7 +184,8 @@ static void send_exit(struct init *init, struct init_proc *proc, int status,
     coto_frame_add_num(&init->out, COTO_TAG_MAXRSS_BYTES, (uint64_t)usage->ru_maxrss * 1024);
     coto_frame_add_num(&init->out, COTO_TAG_DISK_FULL, full);
     coto_frame_add_num(&init->out, COTO_TAG_TIMED_OUT, proc->timed_out);
-    coto_frame_add_num(&init->out, COTO_TAG_CONTEXT, proc->state_kept);
+    coto_frame_add_num(&init->out, COTO_TAG_CONTEXT,
+                       (uint64_t)proc->state_kept | (uint64_t)proc->state_found << 1);
     coto_frame_end(&init->out, at);
     bool bye = proc->bye_on_exit;
     free_proc(proc);
@@ -237,7 +238,7 @@ void init_context_exit(struct init *init, unsigned proc, int status)
 
     if (!found)
         return;
-    found->state_kept = true;
+    found->state_kept = init->has_state = true;
     send_exit(init, found, status, &none);
 }
 

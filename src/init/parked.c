@@ -158,6 +158,28 @@ static int take_answer(struct init *init, struct coto_err *err)
     return init_send(init);
 }
 
+/* It was told when it was started, by init's own code, and no wall has come down since. */
+static int answer_for(struct init *init, const struct coto_frame *frame)
+{
+    init_walls_add_started(&init->out, frame->proc, init->parked_pid, &init->resident);
+    return init_send(init);
+}
+
+int init_parked_adopt(struct init *init, const struct coto_frame *frame, const int theirs[3],
+                      int channel_fd, struct coto_err *err)
+{
+    int stdio[3];
+
+    for (int i = 0; i < 3; i++)
+        stdio[i] = theirs[i] >= 0 ? theirs[i] : i;
+    init->parked_fd = channel_fd;
+    init->has_answered = init->is_resident = true;
+    if (send_program(init, frame, stdio))
+        return coto_err_set(err, COTO_ERR_LIMIT, errno, "hand a program to its interpreter");
+    init->context = frame->proc;
+    return 0;
+}
+
 pid_t init_parked_start(struct init *init, const struct coto_frame *frame, const int theirs[3],
                         bool context, struct coto_err *err)
 {
@@ -166,7 +188,7 @@ pid_t init_parked_start(struct init *init, const struct coto_frame *frame, const
 
     for (int i = 0; i < 3; i++)
         stdio[i] = theirs[i] >= 0 ? theirs[i] : i;
-    int failed = send_program(init, frame, stdio) ? 1 : take_answer(init, err);
+    int failed = send_program(init, frame, stdio) ? 1 : init->is_resident ? answer_for(init, frame) : take_answer(init, err);
     /* It has died meanwhile: the program is started anew. Where state is expected of it the
      * sandbox is lost instead: nothing may look as if it was kept. */
     if (failed > 0 && context)
@@ -185,6 +207,7 @@ void init_parked_gone(struct init *init, pid_t pid)
     coto_own_close(&init->parked_fd);
     init->parked_pid = 0;
     init->context = 0;
+    init->has_state = false;
 }
 
 /* By now user code may have written it: one answer, of the right form, to what was asked. */

@@ -122,7 +122,51 @@ static pid_t clone_child(char *stack_end, struct child_call *call)
     }
 }
 
+static void close_all(int fds[3])
+{
+    for (int i = 0; i < 3; i++)
+        coto_own_close(&fds[i]);
+}
+
 static _Alignas(16) char stack[192 * 1024]; /* of the child */
+
+/* Another interpreter for a sandbox whose first has ended. It is a program like any other, behind the
+ * same walls before it is what it is; only its stdin is a channel, by which it gets programs. */
+static int start_resident(struct init *init, const struct coto_frame *frame, struct child_call *call,
+                          struct init_proc *proc, struct coto_err *err)
+{
+    struct init_spec spec = *call->spec;
+    int stdin_fd = call->fds[0];
+    int sv[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv)) {
+        close_all(call->fds);
+        return coto_err_set(err, COTO_ERR_LIMIT, errno, "resident");
+    }
+    spec.argv = spec.resident;
+    call->spec = &spec;
+    call->fds[0] = sv[1];
+    pid_t pid = clone_child(stack + sizeof stack, call);
+    int failed = pid < 0 ? coto_err_set(err, COTO_ERR_LIMIT, errno, "start a process in the sandbox") : 0;
+    if (!failed && call->report.err.kind) {
+        *err = call->report.err;
+        failed = -1;
+    }
+    coto_own_close(&sv[1]);
+    call->fds[0] = stdin_fd;
+    if (failed) {
+        coto_own_close(&sv[0]);
+    } else {
+        init->resident = call->report;
+        init->parked_pid = proc->pid = pid;
+        failed = init_parked_adopt(init, frame, call->fds, sv[0], err);
+    }
+    close_all(call->fds);
+    if (failed)
+        return -1;
+    init_walls_add_started(&init->out, proc->id, pid, &init->resident);
+    return init_send(init);
+}
 
 /* The child borrows init's memory until execve (CLONE_VM | CLONE_VFORK): nothing is
  * copied, and its report needs no pipe. It stays init's own trusted code until
@@ -136,18 +180,19 @@ static int start(struct init *init, const struct coto_frame *frame, const struct
     if (spec->frames && make_pipes(proc->fd, call.fds, err))
         return -1;
     if (spec->parked && !init->context && init_parked_wait(init)) {
+        proc->state_found = init->has_state;
         proc->pid = init_parked_start(init, frame, call.fds, spec->context, err);
         if (proc->pid) {
-            for (int i = 0; i < 3; i++)
-                coto_own_close(&call.fds[i]);
+            close_all(call.fds);
             return proc->pid < 0 ? -1 : 0;
         }
     }
     init_sockets_used(init); /* nobody watches what it does */
+    if (spec->context && spec->resident.count && init->parked_fd < 0)
+        return start_resident(init, frame, &call, proc, err);
     proc->pid = clone_child(stack + sizeof stack, &call);
     int saved = errno;
-    for (int i = 0; i < 3; i++)
-        coto_own_close(&call.fds[i]);
+    close_all(call.fds);
     if (proc->pid < 0)
         return coto_err_set(err, COTO_ERR_LIMIT, saved, "start a process in the sandbox");
     if (call.report.err.kind) {
@@ -180,8 +225,7 @@ int init_spawn(struct init *init, const struct coto_frame *frame, struct coto_er
         init->is_used = true;
         failed = start(init, frame, &spec, proc, err);
         if (failed) {
-            for (int i = 0; i < 3; i++)
-                coto_own_close(&proc->fd[i]);
+            close_all(proc->fd);
             *proc = (struct init_proc){.fd = {-1, -1, -1}}; /* its death is reaped like any other */
         } else {
             proc->deadline_us =
@@ -219,8 +263,7 @@ int init_park(struct init *init, const struct coto_frame *frame, struct coto_err
         if (clone_child(stack + sizeof stack, &call) < 0)
             failed = coto_err_set(err, COTO_ERR_LIMIT, errno, "park");
     }
-    for (int i = 0; i < 3; i++)
-        coto_own_close(&call.fds[i]);
+    close_all(call.fds);
     init_spec_fini(&spec);
     return failed;
 }

@@ -9,6 +9,7 @@ void init_spec_fini(struct init_spec *spec)
     coto_strv_fini(&spec->env);
     coto_strv_fini(&spec->writable);
     coto_strv_fini(&spec->full_paths);
+    coto_strv_fini(&spec->resident);
     free(spec->cwd);
     free(spec->apparmor);
     free(spec->filter);
@@ -63,6 +64,8 @@ static int take_field(struct init_spec *spec, const struct coto_field *field)
         return add_text(&spec->argv, field);
     case COTO_TAG_ENV:
         return add_text(&spec->env, field);
+    case COTO_TAG_RESIDENT:
+        return add_text(&spec->resident, field);
     case COTO_TAG_WRITABLE:
         return add_text(&spec->writable, field);
     case COTO_TAG_FULL_PATH:

@@ -13,7 +13,7 @@
 #define INIT_RLIMITS 16
 
 struct init_spec {
-    struct coto_strv argv, env, writable, full_paths;
+    struct coto_strv argv, env, writable, full_paths, resident;
     char *cwd;
     char *apparmor; /* NULL: none */
     bool apparmor_must;

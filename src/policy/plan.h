@@ -87,6 +87,7 @@ struct coto_plan {
     bool noexec;
     bool want_artifacts;
     bool context; /* the interpreter stays, with its state, for the next execution */
+    const char *resident; /* with it: text of one to be started where none waits; NULL none; borrowed */
     bool parked; /* an interpreter waits in the sandbox (template); set by the service */
 
     int isolation;    /* COTO_ISOLATION_* */

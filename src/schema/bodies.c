@@ -69,7 +69,11 @@ const struct coto_body_field coto_body_fields[] = {
       "the same bytes exactly, where they are no UTF-8 text")
     F(IN(execution), "output_truncated", BOOL, none, MUST, 0, 0, "", "it wrote more than was kept")
     F(IN(execution), "state_kept", BOOL, none, MUST, 0, 0, "",
-      "the next execution finds variables and imports as this one left them; false: an interpreter of its own ran it (another language, cold), or was ended by a limit, a cancel or itself; then every later execution in this sandbox starts anew too, and a new sandbox keeps state again")
+      "the next execution finds variables and imports as this one left them; false: an interpreter of its own ran it (another language, cold), which ends the one that kept state, or it was ended by a limit, a cancel or itself; the next python execution begins a new one, which keeps state again")
+    F(IN(execution), "state_found", BOOL, none, MUST, 0, 0, "",
+      "this one found variables and imports as an earlier execution left them")
+    F(IN(execution), "state_note", TEXT, none, MUST_NULL, 0, 0, "",
+      "why nothing was found that should be there, or nothing is kept")
     F(OUT_RUNS, "verdict", WORD, none, MUST, 0, 0, COTO_VERDICTS(ONE_WORD),
       "how the program ended")
     F(IN(record), "verdict", WORD, none, MUST_NULL, 0, 0, COTO_VERDICTS(ONE_WORD),

@@ -5,7 +5,8 @@ python.py LIBRARY CONTROL_FD MODULE,MODULE,...: imports the modules, then waits 
 comes back from that is a copy of this process inside a sandbox, behind its walls, and the library
 runs the program it was given as `python3 FILE` or `python3 -c CODE` would (python.c). Here
 is what that leaves to Python: what comes before, and what is rare. Without a CONTROL_FD ("-") it
-is in a sandbox already, for one program and not to be forked.
+is in a sandbox already, for one program and not to be forked. Without a LIBRARY ("-") it is there as a
+program like any other, behind its walls, and takes one program after the other by itself.
 """
 import _imp
 import _thread
@@ -191,6 +192,74 @@ def tools(care):
             _thread._count, getattr(threading, '_threading_atexits', None), atexit._ncallbacks, care.exits, care.handlers, care.handler_count)
 
 
+# ---- without the library ----
+
+ARGV, ENV = 32, 33  # wire/frame.h
+MAGIC = 0x636f746f  # template/talk.h
+
+
+class Channel:
+    """To the sandbox's init, as stdin at first; what is said on it is in template/talk.h."""
+
+    def __init__(self):
+        import _socket
+        import fcntl
+        self.socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0,
+                                     fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 10))
+
+    def receive(self):
+        """The next program's arguments and environment; its streams are 0, 1, 2 then."""
+        data, parts, _, _ = self.socket.recvmsg(1 << 19, 64)
+        if not parts:
+            os._exit(0)
+        for number, fd in enumerate(memoryview(parts[0][2]).cast('i')):
+            os.dup2(fd, number)
+            os.close(fd)
+        found, at = {ARGV: [], ENV: []}, 8
+        while at < len(data):
+            tag, end = (int.from_bytes(data[at:at + 2], 'little'),
+                        at + 6 + int.from_bytes(data[at + 2:at + 6], 'little'))
+            if tag in found:
+                found[tag].append(os.fsdecode(data[at + 6:end]))
+            at = end
+        return found[ARGV], found[ENV]
+
+    def say_done(self, status):
+        null = os.open('/dev/null', os.O_RDWR)
+        for number in range(3):
+            os.dup2(null, number)
+        if null > 2:
+            os.close(null)
+        self.socket.send(MAGIC.to_bytes(4, sys.byteorder) + status.to_bytes(4, sys.byteorder))
+
+
+def run_program(argv, main):
+    try:
+        source, name = load(argv)
+        if name != '<string>' and '__file__' not in main:
+            main.update(__file__=name, __cached__=None)
+        exec(compile(source, name, 'exec', 0, True), main)
+        return 0
+    except BaseException as error:
+        error.__traceback__ = error.__traceback__.tb_next  # without this frame
+        return failed(error)
+
+
+def stay():
+    """One program after the other, in the same __main__."""
+    channel, ours = Channel(), sys.modules['__main__']
+    main = sys.modules['__main__'] = type(ours)('__main__')
+    main.__builtins__ = builtins
+    while True:
+        argv, env = channel.receive()
+        take_environment(env)
+        status = flush(run_program(argv, main.__dict__))
+        try:
+            channel.say_done(status & 0xff)
+        except OSError:  # nobody is left to give it another
+            os._exit(flush(wind_up(status)))
+
+
 class Spec:
     """As much of a module's specification as loading it takes."""
     name = 'coto_template'
@@ -201,6 +270,8 @@ class Spec:
 
 def main():
     path, control, names = sys.argv[1:]
+    if path == '-':
+        stay()
     library = _imp.create_dynamic(Spec(path))
     is_inside = control == '-'
     care = Care()

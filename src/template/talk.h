@@ -14,6 +14,10 @@
  *             sockets (kernel/sockwatch.h); then it runs the code. It closes the channel first,
  *             unless the frame asks for a context: then it says struct coto_parked_done at
  *             the end, keeps its state, and takes the next EXEC frame
+ *
+ * Where the parked process has ended init starts another as a program like any other, behind its walls
+ * (RESIDENT of the EXEC frame), with the channel as its stdin. It says no hello and no STARTED, which init
+ * does; the rest is the same.
  */
 #pragma once
 

@@ -347,9 +347,15 @@ static int raise_walls(const struct init_report **ret_report, struct coto_err *e
 /* No number is above it, and gVisor takes ~0u for -1. */
 #define LAST_FD 0x7fffffffu
 
-/* Nothing but 0, 1, 2 stays open; the channel does for a context, and dies with execve. */
+/* Nothing but 0, 1, 2 stays open; the channel does for a context, and dies with execve. What is open
+ * when a context's next program comes is the program before's, and stays too. */
 static void close_others(void)
 {
+    static bool is_done;
+
+    if (spec.context && is_done)
+        return;
+    is_done = true;
     if (spec.context) {
         syscall(SYS_close_range, 3u, (unsigned)channel - 1, 0u);
         syscall(SYS_close_range, (unsigned)channel + 1, LAST_FD, 0u);

@@ -32,7 +32,7 @@
     X(STARTED, 3, "init", "a process was started; walls as read back by the child")                \
     X(OUT, 4, "init", "bytes of stdout (frame mode)")                                              \
     X(ERR, 5, "init", "bytes of stderr (frame mode)")                                              \
-    X(EXIT, 6, "init", "the process ended and its tree with it: STATUS CPU MAXRSS DISK_FULL CONTEXT") \
+    X(EXIT, 6, "init", "the process ended and its tree with it: STATUS CPU MAXRSS DISK_FULL CONTEXT (1 kept, 2 found)") \
     X(FILE, 7, "init", "an artifact begins: PATH SIZE MODE")                                       \
     X(FILE_DATA, 8, "init", "bytes of it: DATA")                                                   \
     X(FILE_END, 9, "init", "it is complete")                                                       \
@@ -95,6 +95,7 @@ enum coto_frame_type {
     X(BYE_ON_EXIT, 50)  /* 1: and init itself exits then, as after BYE */                          \
     X(APPARMOR, 51)     /* profile to ask for at execve */                                         \
     X(APPARMOR_MUST, 52) X(PARKED, 53) X(CONTEXT, 54) /* 1: no program without it */                                            \
+    X(RESIDENT, 55)     /* of a context where nothing waits: what to start, that takes programs (repeated) */ \
     X(TIMED_OUT, 49)    /* EXIT: init's own timer ended it */                                      \
     /* STARTED: read back by the child just before execve */                                       \
     X(R_UID, 64) X(R_GID, 65) X(R_CAP_EFF, 66) X(R_CAP_PRM, 67) X(R_CAP_INH, 68)                   \

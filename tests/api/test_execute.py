@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from .helpers import ROOT
+from .helpers import ROOT, wait_until
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -87,10 +87,111 @@ def test_whatever_happened_the_next_one_runs(box, code, more, verdict):
     box("open('file','w').write('kept'); x = 'kept'")
     result = box(code, **more)
     assert verdict in (None, "oom", result["verdict"]), result
-    for _ in range(2):
-        after = box("print(open('file').read(), globals().get('x'))")
-        assert after["output"] == f"kept {'kept' if after['state_kept'] else None}\n"
-        assert after["state_kept"] == result["state_kept"], "it is said when it is lost"
+    first, second = (box("print(open('file').read(), globals().get('x'), globals().get('y')); y = 'new'") for _ in range(2))
+    was = "kept" if result["state_kept"] else None
+    assert (first["output"], first["state_found"], first["state_kept"]) == (f"kept {was} None\n", result["state_kept"], True)
+    assert (second["output"], second["state_found"], second["state_kept"]) == (f"kept {was} new\n", True, True)
+    for reply, is_told in ((result, not result["state_kept"]), (first, not result["state_kept"]), (second, False)):
+        assert (reply["state_note"] is not None) == is_told, (result, reply)
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_files_stay_open(box, is_new):
+    if is_new:
+        box("exit 0", language="sh")
+    box("import os, socket\nf = open('file', 'w+'); f.write('kept'); f.flush(); r, w = os.pipe(); a, b = socket.socketpair()")
+    assert box("f.seek(0); os.write(w, b'p'); a.send(b's'); print(f.read(), os.read(r, 1), b.recv(1))")["output"] == "kept b'p' b's'\n"
+
+
+LOOK = r"""
+import os, re, resource, sys
+status = open('/proc/self/status').read()
+print(re.findall('^(?:Uid|Gid|Groups|Cap...|NoNewPrivs|Seccomp|Umask):.*', status, re.M))
+print([resource.getrlimit(i) for i in range(16)], os.getcwd(), sorted(os.environ.items()), sys.argv, sys.path, sys.flags)
+print(os.getsid(0) == os.getpid(), os.getppid(), sorted(p for p in os.listdir('/proc') if p.isdigit())[:1])
+print(open('/proc/self/attr/current').read() if os.path.exists('/sys/module/apparmor') else '')
+for path in ('/x', '/usr/x', '/proc/sys/kernel/core_pattern', '/dev/x', '/workspace/x', '/tmp/x'):
+    try:
+        open(path, 'w').close(); print(path, 'made')
+    except OSError as error:
+        print(path, error.errno)
+for number in (1, 2, 101, 165, 272, 298, 321):
+    import ctypes; libc = ctypes.CDLL(None, use_errno=True); print(number, libc.syscall(number, -1, 0, 0, 0, 0), ctypes.get_errno())
+"""
+
+
+def test_a_new_interpreter_has_the_same_walls(service, box):
+    """As one that was started for its program, seen from inside; and as the service reads them back."""
+    cold = box(LOOK, cold=True)["output"]
+    result = box(LOOK)
+    assert result["state_kept"] and not result["state_found"]
+    assert result["output"] == cold
+    assert box(LOOK)["output"] == cold, "and it keeps them"
+    fds = box("import os; print([os.readlink(f'/proc/self/fd/{fd}').split(':')[0] for fd in range(64) if os.path.exists(f'/proc/self/fd/{fd}')])")
+    assert sorted(eval(fds["output"])) == ["pipe", "pipe", "pipe", "socket"], "the last is to its own init"
+
+
+PROGRAMS = [
+    {"code": "import sys; print(sys.argv[1:], sys.stdin.read())", "args": ["a", "é"], "stdin": "in"},
+    {"code": "import sys; print('o'); print('e', file=sys.stderr); sys.exit('why')"}, {"code": "1 +"}, {"code": "def f(): g()\nf()"},
+    {"code": "try: 1/0\nexcept Exception: {}['x']"}, {"code": "import os; print(os.environ['K'])", "env": {"K": "v\n"}},
+    {"code": "raise KeyboardInterrupt"}, {"code": "import sys; sys.exit(300)"}, {"code": "print(__name__, __file__, __doc__, __spec__)"},
+    {"code": "'text'; print(__builtins__.__name__, sorted(k for k in globals() if k[0] == '_'))"}, {"code": "raise SystemExit"},
+    {"code": "import threading; t = threading.Thread(target=print, args=('t',)); t.start(); t.join()"},
+    {"code": "class A: pass\nimport pickle; print(type(pickle.loads(pickle.dumps(A()))) is A)"},
+    {"code": "import sys; sys.stdout.buffer.write(bytes(range(256)))"}, {"code": "import os; os.close(0); os.close(1)"}, {"code": "print('after')"}]
+
+
+def test_a_new_interpreter_does_as_the_first(service, box):
+    other = f"/api/v1/sandbox/{service.create()['sandbox_id']}"
+    box("exit 0", language="sh")
+    for body in PROGRAMS:
+        one, two = box(**body), service.post(f"{other}/execute", **body).json
+        for name in ("output", "stderr", "verdict", "exit_code", "state_kept"):
+            assert one[name] == two[name], (body, name)
+        assert one.get("output_base64") == two.get("output_base64")
+    service.delete(other)
+
+
+@pytest.mark.parametrize("junk", ["b'k' * 12", "b''", "b'x' * 1000"])
+def test_nonsense_on_its_channel_ends_only_itself(box, junk):
+    box("exit 0", language="sh")
+    box("x = 1")
+    box(f"import os; os.write(10, {junk}); os.write(10, {junk}); import time; time.sleep(0.2); os._exit(0)", timeout_seconds=20)
+    first, second = box("x = 2"), box("print(x)")
+    assert (first["state_kept"], second["output"]) == (True, "2\n"), (first, second)
+
+
+def test_a_cancelled_execution_and_async_ones(service, box):
+    told = service.post(f"{box.path}/execute", code="import time; time.sleep(300)", timeout_seconds=120, **{"async": True}).json
+    assert service.delete(f"/api/v1/executions/{told['execution_id']}").status == 202
+    wait_until(lambda: service.get(box.path).json["state"] == "idle", "its end")
+
+    def later(code):
+        told = service.post(f"{box.path}/execute", code=code, **{"async": True}).json
+        record = wait_until(lambda: (it := service.get(f"/api/v1/executions/{told['execution_id']}").json).get("result") and it, "its end")
+        wait_until(lambda: service.get(box.path).json["state"] == "idle", "its sandbox")
+        return record["result"]
+    assert later("x = 1")["state_kept"]
+    assert box("print(x)")["output"] == later("print(x)")["output"] == "1\n"
+    assert not box("exit 0", language="sh")["state_kept"]
+    assert (one := later("x = 2"))["state_kept"] and not one["state_found"] and one["state_note"]
+    assert box("print(x)")["output"] == "2\n"
+
+
+def test_a_new_interpreter_outlives_the_front(make_service):
+    service = make_service()
+    path = f"/api/v1/sandbox/{service.create()['sandbox_id']}/execute"
+    service.post(path, code="exit 0", language="sh")
+    service.post(path, code="x = 1")
+    service.kill_front()
+    reply = service.post(path, code="print(x)").json
+    assert (reply["output"], reply["state_found"], reply["state_kept"], reply["state_note"]) == ("1\n", True, True, None)
+    service.post(path, code="exit 0", language="sh")
+    service.kill_front()
+    reply = service.post(path, code="x = 2").json
+    assert (reply["state_found"], reply["state_kept"]) == (False, True) and reply["state_note"]
+    assert service.post(path, code="print(x)").json["output"] == "2\n"
 
 
 def test_cpu_time_is_counted_for_each_execution(service):

@@ -126,6 +126,9 @@ def test_a_sandbox_is_there_at_once_and_keeps_its_state(level):
     assert level.execute(path, "print(x > 100, input())", stdin="line\n")["output"] == "True line\n"
     assert level.execute(path, "raise SystemExit(x > 0)")["exit_code"] == 1
     assert level.execute(path, "print('fresh', 'x' in globals())", cold=True)["output"] == "fresh False\n"
+    again = level.execute(path, "print('x' in globals()); x = 'again'")
+    assert (again["output"], again["state_found"], again["state_kept"]) == ("False\n", False, True), "another interpreter, which keeps state"
+    assert level.execute(path, "print(x, input())", stdin="line\n")["output"] == "again line\n"
     result = level.execute(path, "import os; os.makedirs('output', exist_ok=True); open('output/a', 'w').write('found')", artifacts=True)
     assert [item["content"] for item in result["artifacts"]] == ["found"]
     assert result["metrics"]["memory_peak_mb"] is None or result["metrics"]["memory_peak_mb"] > 1

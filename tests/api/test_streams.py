@@ -48,10 +48,14 @@ def test_what_is_printed_comes_while_it_runs(service, more):
 LATE = "import os, sys\nprint('first', end='')\nos.write(1, b'second')\nprint('third', file=sys.stderr, end='')\nos.write(2, b'fourth')"
 
 
-def test_streams_write_at_once_and_others_as_ever(service):
+@pytest.mark.parametrize("is_new", [False, True])
+def test_streams_write_at_once_and_others_as_ever(service, is_new):
     """In one interpreter, whose streams are changed and changed back; what a program holds on to still works."""
     box = service.create()["sandbox_id"]
     path = f"/api/v1/sandbox/{box}/execute"
+    if is_new:
+        service.post(path, code="exit 0", language="sh")
+        service.post(path, code="1")
     for _ in range(2):
         events = stream(service, LATE, path)
         assert (output(events), output(events, "stderr")) == (b"firstsecond", b"thirdfourth")
