@@ -6,7 +6,6 @@
 
 #define NOW "strftime('%Y-%m-%dT%H:%M:%fZ')"
 #define PRUNE_ROWS "1000"
-#define KEPT_BYTES (64LL * 1024 * 1024)
 
 static const char *const texts[ST_WRITE_COUNT] = {
     [ST_BEGIN] = "BEGIN IMMEDIATE",
@@ -203,6 +202,14 @@ static int prune_one(struct coto_records *r, const struct prune *prune, bool *re
 
 #define CUTOFF(unit) "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-' || ?1 || ' " unit "')"
 
+/* Rows beyond so many bytes. Each counts what its own tenant has put since, itself included, and those with the highest
+ * count go: whoever fills the table loses his own oldest rows, and nobody else's. */
+#define TOO_MUCH(table, column)                                                                    \
+    "DELETE FROM " table " WHERE rowid IN (SELECT rowid FROM (SELECT rowid,"                       \
+    " sum(size) OVER (ORDER BY own, rowid DESC) AS total FROM (SELECT rowid, length(" column       \
+    ") + 200 AS size, sum(length(" column ") + 200) OVER (PARTITION BY tenant ORDER BY rowid DESC)" \
+    " AS own FROM " table ")) WHERE total > ?1 LIMIT " PRUNE_ROWS ")"
+
 /* What runs or is alive stays, however old. */
 int records_prune(struct coto_records *r, bool *ret_more)
 {
@@ -222,17 +229,11 @@ int records_prune(struct coto_records *r, bool *ret_more)
         {"DELETE FROM idempotency WHERE rowid IN (SELECT rowid FROM idempotency"
          " WHERE created < " CUTOFF("hours") " LIMIT " PRUNE_ROWS ")",
          24},
-        {"DELETE FROM idempotency WHERE rowid IN (SELECT rowid FROM (SELECT rowid,"
-         " sum(length(reply) + 200) OVER (ORDER BY rowid DESC) AS total FROM idempotency)"
-         " WHERE total > ?1 LIMIT " PRUNE_ROWS ")",
-         KEPT_BYTES},
+        {TOO_MUCH("idempotency", "reply"), r->config.keep_bytes},
         {"DELETE FROM outcomes WHERE rowid IN (SELECT rowid FROM outcomes"
          " WHERE ended < " CUTOFF("minutes") " LIMIT " PRUNE_ROWS ")",
          10},
-        {"DELETE FROM outcomes WHERE rowid IN (SELECT rowid FROM (SELECT rowid,"
-         " sum(length(outcome) + 200) OVER (ORDER BY rowid DESC) AS total FROM outcomes)"
-         " WHERE total > ?1 LIMIT " PRUNE_ROWS ")",
-         KEPT_BYTES},
+        {TOO_MUCH("outcomes", "outcome"), r->config.keep_bytes},
         {"DELETE FROM tokens_revoked WHERE expires + ?1 < unixepoch()", 86400},
     };
     int code = SQLITE_OK;

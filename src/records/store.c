@@ -259,6 +259,7 @@ int coto_records_open(const struct coto_records_config *config, struct coto_reco
     r->claim_fd = coto_take_fd(&claim);
     r->config.keep_days = config->keep_days ? config->keep_days : 30;
     r->config.keep_rows = config->keep_rows ? config->keep_rows : 1000000;
+    r->config.keep_bytes = config->keep_bytes ? config->keep_bytes : 64LL * 1024 * 1024;
     r->starts.last = &r->starts.first;
     r->ready.last = &r->ready.first;
     r->failed.last = &r->failed.first;

@@ -32,10 +32,16 @@ static int claim(int *ret_fd)
     return coto_records_claim(dir, geteuid(), getegid(), ret_fd, &err);
 }
 
+static int64_t keep_bytes;
+
 static int open_with(enum coto_durable durable, int64_t keep_rows)
 {
-    struct coto_records_config config = {
-        .dir = dir, .claim_fd = -1, .loop = loop, .durable = durable, .keep_rows = keep_rows};
+    struct coto_records_config config = {.dir = dir,
+                                         .claim_fd = -1,
+                                         .loop = loop,
+                                         .durable = durable,
+                                         .keep_rows = keep_rows,
+                                         .keep_bytes = keep_bytes};
 
     err.kind = 0;
     done = failed = 0;
@@ -367,6 +373,33 @@ static void what_is_too_old_goes(void **state)
     assert_int_equal(number("SELECT min(seq) FROM executions"), 8);
 }
 
+/* 1000 bytes a row, with what a row itself takes. */
+#define ROWS(table, tenant, name, count, rest)                                                     \
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT " count ")"              \
+    " INSERT INTO " table " SELECT '" tenant "', '" name "' || i, " rest " FROM n;"
+#define NOW "strftime('%Y-%m-%dT%H:%M:%fZ')"
+#define ANSWERS(tenant, name, count)                                                               \
+    ROWS("idempotency (tenant, key, request_hash, status, reply, created)", tenant, name, count,   \
+         "'h', 200, zeroblob(800), " NOW)
+#define RESULTS(tenant, name, count)                                                               \
+    ROWS("outcomes (tenant, id, outcome, ended)", tenant, name, count, "zeroblob(800), " NOW)
+
+static void who_fills_a_table_pushes_out_nobody_else(void **state)
+{
+    (void)state;
+    change(ANSWERS("few", "a", "2") ANSWERS("many", "b", "9") RESULTS("few", "a", "2") RESULTS("many", "b", "9"));
+    keep_bytes = 5000;
+    reopen();
+    keep_bytes = 0;
+    wait_for("SELECT count(*) FROM idempotency", 5);
+    wait_for("SELECT count(*) FROM outcomes", 5);
+    assert_int_equal(number("SELECT count(*) FROM idempotency WHERE tenant = 'few'"), 2);
+    assert_int_equal(number("SELECT count(*) FROM outcomes WHERE tenant = 'few'"), 2);
+    /* of his own the newest stay */
+    assert_int_equal(number("SELECT count(*) FROM idempotency WHERE key IN ('b7', 'b8', 'b9')"), 3);
+    assert_int_equal(number("SELECT count(*) FROM outcomes WHERE id IN ('b7', 'b8', 'b9')"), 3);
+}
+
 /* ---- trouble ---- */
 
 static void a_second_one_is_refused(void **state)
@@ -521,6 +554,7 @@ int main(void)
         TEST(a_revoked_token_stays_revoked),
         TEST(off_waits_for_nothing),
         TEST(what_is_too_old_goes),
+        TEST(who_fills_a_table_pushes_out_nobody_else),
         TEST(a_second_one_is_refused),
         TEST(a_directory_for_all_is_refused),
         TEST(a_newer_version_is_refused),
