@@ -2,7 +2,8 @@
  * answer it would have got.
  *
  * A key belongs to a tenant and to the first request that came with it; another request
- * with the same key is refused. While the first one runs the second is refused too (409, try
+ * with the same key is refused. What comes with the token of one sandbox has keys of its own: whoever
+ * holds such a token could otherwise use up the keys of its service. While the first one runs the second is refused too (409, try
  * again). Answers are kept for a day, with the record of what they tell. Errors are not kept: whoever
  * was refused may try again with the same key. After a crash of the service the request runs anew.
  */
@@ -13,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define KEY_LENGTH 255
 
 enum { KEY_NEW, KEY_SAME, KEY_OTHER };
 
@@ -33,7 +36,13 @@ static bool is_valid(const char *key)
     for (size_t i = 0; i < len; i++)
         if (key[i] < 0x21 || key[i] > 0x7e)
             return false;
-    return len > 0 && len < COTO_RECORD_KEY;
+    return len > 0 && len <= KEY_LENGTH;
+}
+
+/* No key holds a space. */
+static void name_key(const struct coto_caller *caller, const char *text, char name[static COTO_RECORD_KEY])
+{
+    snprintf(name, COTO_RECORD_KEY, "%s%s%s", caller->sandbox, *caller->sandbox ? " " : "", text);
 }
 
 void api_key_free(struct coto_api *api, struct api_key *key)
@@ -52,11 +61,11 @@ void api_key_free(struct coto_api *api, struct api_key *key)
     free(key);
 }
 
-static struct api_key *find(struct coto_api *api, const char *tenant, const char *text)
+static struct api_key *find(struct coto_api *api, const char *tenant, const char *name)
 {
     struct api_key *key = api->keys;
 
-    while (key && (strcmp(key->kept.key, text) != 0 || strcmp(key->kept.tenant, tenant) != 0))
+    while (key && (strcmp(key->kept.key, name) != 0 || strcmp(key->kept.tenant, tenant) != 0))
         key = key->next;
     return key;
 }
@@ -138,7 +147,7 @@ static bool takes_a_key(const struct coto_endpoint *endpoint)
            strcmp(endpoint->id, "execute") == 0;
 }
 
-static struct api_key *new_key(const struct api_call *call, const char *text)
+static struct api_key *new_key(const struct api_call *call, const char *name)
 {
     struct api_key *key = calloc(1, sizeof *key);
     size_t len;
@@ -147,7 +156,7 @@ static struct api_key *new_key(const struct api_call *call, const char *text)
     if (!key)
         return NULL;
     snprintf(key->kept.tenant, sizeof key->kept.tenant, "%s", call->caller.tenant);
-    snprintf(key->kept.key, sizeof key->kept.key, "%s", text);
+    snprintf(key->kept.key, sizeof key->kept.key, "%s", name);
     memcpy(key->id, call->id, sizeof key->id);
     key->endpoint = call->endpoint;
     coto_buf_addf(&key->body, "%s %s?%s\n", coto_http_method(call->request),
@@ -165,16 +174,18 @@ static struct api_key *new_key(const struct api_call *call, const char *text)
 int api_key_begin(struct api_call *call)
 {
     const char *text = coto_http_header(call->request, "Idempotency-Key");
+    char name[COTO_RECORD_KEY];
 
     if (!text || !call->api->records || !takes_a_key(call->endpoint))
         return 0;
     if (!is_valid(text))
         return refuse(call, 400, "must be 1 to 255 visible ASCII characters", "a UUID does well");
-    if (find(call->api, call->caller.tenant, text)) {
+    name_key(&call->caller, text, name);
+    if (find(call->api, call->caller.tenant, name)) {
         coto_http_add_header(call->request, "Retry-After", "1");
         return refuse(call, 409, "the request with this key is still running", "try again later");
     }
-    call->key = new_key(call, text);
+    call->key = new_key(call, name);
     if (!call->key)
         return refuse(call, 503, "no memory to keep it", "try again later");
     call->key->parsed = call->body;

@@ -29,7 +29,7 @@
 
 #define COTO_RECORD_ID 37
 #define COTO_RECORD_NAME 129
-#define COTO_RECORD_KEY 256
+#define COTO_RECORD_KEY 320
 
 /* When a `done` function is called. */
 enum coto_durable {

@@ -50,6 +50,20 @@ def test_a_key_belongs_to_its_tenant(service, key):
     assert service.run("print(1)", key=key).body == mine.body
 
 
+def test_a_sandbox_token_uses_up_no_key_of_its_service(service, key):
+    box = service.create()
+    path = f"/api/v1/sandbox/{box['sandbox_id']}/execute"
+    theirs = service.post(path, code="print(1)", key=key, token=box["access_token"])
+    assert theirs.json["output"] == "1\n"
+    mine = service.run("print(2)", key=key)
+    assert mine.status == 200 and mine.json["stdout"] == "2\n"
+    again = service.post(path, code="print(1)", key=key, token=box["access_token"])
+    assert is_replay(again) and again.body == theirs.body
+    assert service.post(path, code="print(3)", key="k" * 255, token=box["access_token"]).status == 200
+    assert is_replay(service.post(path, code="print(3)", key="k" * 255, token=box["access_token"]))
+    assert service.post(path, code="print(3)", key="k" * 256, token=box["access_token"]).status == 400
+
+
 def test_a_failing_program_is_an_answer_too(service, key):
     first = service.run("1/0", key=key)
     assert first.json["verdict"] == "nonzero"
