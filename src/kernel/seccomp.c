@@ -206,6 +206,14 @@ static bool mode_holds(uint64_t mode)
 
 static bool request_holds(uint32_t request)
 {
+    switch (request & ~1u) {
+    case REQ_IFBR:
+    case REQ_DLCI:
+    case REQ_IFVLAN:
+    case REQ_BRIDGE:
+    case REQ_BRIDGE_IF:
+        return false;
+    }
     switch (request) {
     case REQ_TIOCSTI:
     case REQ_TIOCLINUX:
@@ -485,9 +493,13 @@ static int compile_check(struct builder *b, enum check_id id)
         return emit_term(b, first, deny, compile_prlimit(b, deny));
     if (id == CHECK_SOCKOPT)
         return compile_sockopt(b, deny);
-    if (check->kind == DENY_VALUES)
-        return emit_term(b, first, deny, emit_verdict(b, SECCOMP_RET_ALLOW));
-    int next = deny;
+    int next = emit_verdict(b, SECCOMP_RET_ALLOW);
+    if (check->kind == DENY_VALUES) {
+        if (check->clauses[1][0].count)
+            next = emit_term(b, check->clauses[1], deny, next);
+        return emit_term(b, first, deny, next);
+    }
+    next = deny;
     if (id == CHECK_PERSONALITY) {
         /* The list demands a zero high word; -1 may also come sign-extended. */
         static const struct term query = {0, VALUES(UINT32_MAX)};

@@ -22,6 +22,13 @@ enum {
     REQ_TIOCSETD = 0x5423, /* loads line disciplines, a steady source of kernel bugs */
     REQ_SETFLAGS = 0x40086602,
     REQ_FSSETXATTR = 0x401c5820,
+    /* For these, and the number after each, the kernel loads code of bridges, frame relay and VLANs before
+     * it asks who wants that: SIOCGIFBR and SIOCSIFBR, SIOCADDDLCI, SIOCGIFVLAN, SIOCBRADDBR, SIOCBRADDIF and so on. */
+    REQ_IFBR = 0x8940,
+    REQ_DLCI = 0x8980,
+    REQ_IFVLAN = 0x8982,
+    REQ_BRIDGE = 0x89a0,
+    REQ_BRIDGE_IF = 0x89a2,
     CMD_SETLEASE = 1024,
     RES_CORE = 4,
     CMD_NOTIFY = 1026,
@@ -67,7 +74,7 @@ struct term {
 
 enum check_kind {
     DENY_BITS,   /* fails when a bit of the mask is set, and one of the second term's, if any */
-    DENY_VALUES, /* fails when the term matches, whatever the high word */
+    DENY_VALUES, /* fails when the first term of a clause matches, whatever the high word; two clauses at most */
     ALLOW,       /* holds when all terms of one clause match */
 };
 
@@ -94,7 +101,8 @@ static const struct check checks[CHECK_COUNT] = {
     [CHECK_CLONE] = {DENY_BITS, {{{0, 0, NEW_FLAGS, {0}}}}},
     [CHECK_IOCTL] = {DENY_VALUES,
                      {{{1, VALUES(REQ_TIOCSTI, REQ_TIOCLINUX, REQ_TIOCCONS, REQ_TIOCSETD,
-                                  REQ_SETFLAGS, REQ_FSSETXATTR)}}}},
+                                  REQ_SETFLAGS, REQ_FSSETXATTR)}},
+                      {{1, MASKED(~1u, REQ_IFBR, REQ_DLCI, REQ_IFVLAN, REQ_BRIDGE, REQ_BRIDGE_IF)}}}},
     [CHECK_FCNTL] = {DENY_VALUES, {{{1, VALUES(CMD_SETLEASE, CMD_NOTIFY)}}}},
     [CHECK_PRCTL] = {DENY_VALUES,
                      {{{0, VALUES(OPT_SET_SECCOMP, OPT_SET_MM, OPT_SET_PTRACER,

@@ -25,19 +25,24 @@ static void send_row(const struct sink *sink, const struct coto_seccomp_row *row
     sink->emit(sink->arg, row);
 }
 
+static bool has_value(const struct term *term, uint32_t prefix, uint32_t mask)
+{
+    for (int i = 0; i < term->count; i++)
+        if (((term->values[i] ^ prefix) & mask & term->mask) == 0)
+            return true;
+    return false;
+}
+
 /* Low words that begin with the `bits` upper bits of prefix, but for the values. */
-static void prefixes(const struct sink *sink, const struct term *term, uint32_t prefix, int bits)
+static void prefixes(const struct sink *sink, const struct check *check, uint32_t prefix, int bits)
 {
     uint32_t mask = bits ? UINT32_MAX << (32 - bits) : 0;
-    bool has_value = false;
 
-    for (int i = 0; i < term->count; i++)
-        has_value = has_value || ((term->values[i] ^ prefix) & mask) == 0;
-    if (!has_value)
-        send_row(sink, &(struct coto_seccomp_row){1, {{term->arg, mask, prefix}}});
+    if (!has_value(check->clauses[0], prefix, mask) && !has_value(check->clauses[1], prefix, mask))
+        send_row(sink, &(struct coto_seccomp_row){1, {{check->clauses[0][0].arg, mask, prefix}}});
     else if (bits < 32) {
-        prefixes(sink, term, prefix, bits + 1);
-        prefixes(sink, term, prefix | 1u << (31 - bits), bits + 1);
+        prefixes(sink, check, prefix, bits + 1);
+        prefixes(sink, check, prefix | 1u << (31 - bits), bits + 1);
     }
 }
 
@@ -101,7 +106,7 @@ bool coto_seccomp_rows(int tier, int number, coto_seccomp_emit *emit, void *arg)
         send_row(&sink, &(struct coto_seccomp_row){1, {{first->arg, first->mask, 0}}});
         break;
     case DENY_VALUES:
-        prefixes(&sink, first, 0, 0);
+        prefixes(&sink, &checks[id], 0, 0);
         break;
     case ALLOW:
         allowed(&sink, id);

@@ -90,7 +90,9 @@ static const uint32_t interesting[] = {
     0x40000000, 0x40000001, 0x40000003, 0x40000005, 0x401c5820, 0x40086602, 0x40046602,
     0x08000000, 0x04000000, 0x02000000, 0x01200011, 0x003d0f00, 0x7e020000, 0x59616d61,
     0x59616d62, 0x7fffffff, 0x80000000, 0xffffffff, 0x80,       0x80801,    0x80802,
-    0x80805,    0x80803,    0x801,      0x100001,
+    0x80805,    0x80803,    0x801,      0x100001,   0x893f,     0x8940,     0x8941,
+    0x8942,     0x8980,     0x8981,     0x8982,     0x8983,     0x8984,     0x89a0,
+    0x89a1,     0x89a2,     0x89a3,     0x89a4,
 };
 #define INTERESTING (sizeof interesting / sizeof interesting[0])
 
@@ -311,6 +313,13 @@ static void test_arguments(void **state)
     REFUSED(DEFAULT, SYS_ioctl, 0, 0x541c, 0, EPERM);
     REFUSED(DEFAULT, SYS_ioctl, 0, 0x541d, 0, EPERM);
     REFUSED(DEFAULT, SYS_ioctl, 0, SIGNED | 0x40086602, 0, EPERM);
+    static const uint32_t loads[] = {0x8940, 0x8941, 0x8980, 0x8981, 0x8982, 0x8983, 0x89a0, 0x89a1, 0x89a2, 0x89a3};
+    for (size_t i = 0; i < sizeof loads / sizeof loads[0]; i++) {
+        REFUSED(STRICT, SYS_ioctl, 0, loads[i], 0, EPERM);
+        REFUSED(DEBUG, SYS_ioctl, 0, GARBAGE | loads[i], 0, EPERM);
+    }
+    ALLOWED(DEFAULT, SYS_ioctl, 0, 0x8912, 0);
+    ALLOWED(DEFAULT, SYS_ioctl, 0, 0x8942, 0);
     ALLOWED(DEFAULT, SYS_ioctl, 0, 0x5401, 0);
     REFUSED(DEFAULT, SYS_prctl, GARBAGE | 35, 0, 0, EINVAL);
     REFUSED(DEBUG, SYS_prctl, 35, 0, 0, EINVAL);

@@ -12,6 +12,7 @@ CALLS = {
     "tiocsti": (16, (-1, 0x5412, 0), 1, "EPERM"), "tioclinux": (16, (-1, 0x541c, 0), 1, "EPERM"),
     "tioccons": (16, (-1, 0x541d, 0), 1, "EPERM"), "tiocsetd": (16, (-1, 0x5423, 0), 1, "EPERM"),
     "setflags": (16, (-1, 0x40086602, 0), 1, "EPERM"), "fssetxattr": (16, (-1, 0x401c5820, 0), 1, "EPERM"),
+    "ifbr": (16, (-1, 0x8941, 0), 1, "EPERM"), "ifvlan": (16, (-1, 0x8982, 0), 1, "EPERM"),
     "setlease": (72, (-1, 1024, 0), 1, "EPERM"), "notify": (72, (-1, 1026, 0), 1, "EPERM"),
     "set_mm": (157, (35, 0, 0), 0, "EINVAL"), "set_ptracer": (157, (0x59616d61, 0, 0), 0, "EINVAL"),
     "set_seccomp": (157, (22, 1, 0), 0, "EINVAL"),
