@@ -75,7 +75,7 @@ static int find(struct api_call *call, struct coto_err *err, int *ret_status)
     if (methods.len)
         return refuse_method(call, coto_buf_str(&methods), err);
     coto_err_set(err, COTO_ERR_NOTFOUND, 0, "no such address");
-    return coto_err_remedy(err, "GET /openapi.json lists what there is");
+    return coto_err_remedy(err, "GET /openapi.json lists what there is; an {id} is a UUID");
 }
 
 /* A browser on this host must not be made to talk to us by some page. */
@@ -118,6 +118,7 @@ void api_call_function(struct api_call *call)
 
     if (is_of_a_sandbox(call) && (!s || strcmp(s->tenant, call->caller.tenant) != 0)) {
         coto_err_set(&err, COTO_ERR_NOTFOUND, 0, "no such sandbox");
+        coto_err_remedy(&err, "GET /api/v1/sandbox lists yours; each ends after its time, or unused");
         api_reply_error(call->request, 404, &err, "");
     } else if (check_records(call) == 0) {
         functions[call->endpoint - coto_endpoints](call);
@@ -159,6 +160,7 @@ void coto_api_handle(struct coto_http_request *request, void *arg)
     struct coto_api *api = arg;
     struct api_call call = {.api = api, .request = request};
     struct coto_err err = {0};
+    char name[64];
     int status = 0;
 
     api->counters.requests++;
@@ -175,6 +177,10 @@ void coto_api_handle(struct coto_http_request *request, void *arg)
     if ((status = api_authorize(&call, &err))) {
         api->counters.refused++;
         api_reply_error(request, status, &err, "");
+        return;
+    }
+    if (call.endpoint->access != COTO_ACCESS_OPEN && api_query_check(&call, name, &err)) {
+        api_reply_error(request, 400, &err, name);
         return;
     }
     if (call.endpoint->access != COTO_ACCESS_OPEN && api_tenant_admit(&call))

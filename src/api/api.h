@@ -313,6 +313,10 @@ void api_note_lost(struct api_job *job, int channel_fd);
 void api_call_parsed(struct api_call *call);   /* the call goes on when its body is known */
 void api_call_function(struct api_call *call); /* and to its function */
 
+/* query.c */
+int api_query_check(const struct api_call *call, char ret_name[64], struct coto_err *err);
+int api_query_stream(const struct api_call *call); /* 1 wanted, 0 not, -1 neither */
+
 /* parse.c */
 int api_parse_body(struct api_job *job, struct api_call *call); /* err and field say what is wrong */
 bool api_parse_later(struct api_call *call); /* true: api_call_parsed follows, or an answer */

@@ -15,7 +15,7 @@ static int fail(struct api_job *job, const char *name, const char *why)
 {
     snprintf(job->field, sizeof job->field, "%s", name);
     coto_err_set(&job->err, COTO_ERR_USAGE, 0, "%s: %s", name, why);
-    return -1;
+    return coto_err_remedy(&job->err, "GET /openapi.json has every field, its type and its range");
 }
 
 static int unknown(struct api_job *job, enum coto_body body, const char *prefix, const char *key)

@@ -63,11 +63,8 @@ static void count(struct api_job *job)
 static bool wants_events(const struct api_call *call)
 {
     const char *accept = coto_http_header(call->request, "Accept");
-    char text[8];
 
-    return (accept && strstr(accept, COTO_HTTP_EVENTS)) ||
-           (coto_http_query_get(call->request, "stream", text, sizeof text) == 1 &&
-            strcmp(text, "1") == 0);
+    return (accept && strstr(accept, COTO_HTTP_EVENTS)) || api_query_stream(call) == 1;
 }
 
 static int check_how(struct api_job *job)

@@ -99,6 +99,7 @@ static void get(struct api_job *job, int channel_fd)
     if (found == 0) {
         job->status = 404;
         coto_err_set(&job->err, COTO_ERR_NOTFOUND, 0, "no such execution");
+        coto_err_remedy(&job->err, "GET /api/v1/executions lists yours");
     }
     if (found <= 0)
         return;

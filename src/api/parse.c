@@ -57,6 +57,7 @@ static json_t *parse(const char *text, size_t len, struct coto_err *err)
     else
         coto_err_set(err, COTO_ERR_USAGE, 0, "body: %s (line %d, column %d)", why.text, why.line,
                      why.column);
+    coto_err_remedy(err, "send one JSON object, such as {\"code\": \"print(2 + 2)\"}");
     json_decref(body);
     return NULL;
 }

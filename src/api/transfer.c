@@ -5,6 +5,7 @@
 #include "base/tar.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define UPLOAD_MAX ((uint64_t)16 * 1024 * COTO_MB) /* the sandbox's disk ends it before */
@@ -53,8 +54,11 @@ static void transferred(struct api_job *job)
 {
     api_tenant_count_transfer(job, -1);
     api_sandbox_release(job);
-    if (!job->status && job->err.kind == COTO_ERR_NOTFOUND)
+    if (!job->status && job->err.kind == COTO_ERR_NOTFOUND) {
         job->status = 404;
+        snprintf(job->field, sizeof job->field, "path");
+        coto_err_remedy(&job->err, "GET files with the path of a directory lists what is in it");
+    }
     if (!job->status && job->err.sys_errno == ENOSPC)
         job->status = 413;
 }
@@ -154,6 +158,10 @@ static void put_file(struct api_job *job, int channel_fd)
         coto_json_int(&json, "bytes", bytes);
         coto_json_end(&json, '}');
         coto_buf_addc(&job->reply, '\n');
+    }
+    if (job->err.sys_errno == EISDIR || job->err.sys_errno == ENOTDIR || job->err.sys_errno == ELOOP) {
+        snprintf(job->field, sizeof job->field, "path");
+        coto_err_remedy(&job->err, "a path with directories before its last name, and no link in it");
     }
     api_transfer_close(job, &files);
 }

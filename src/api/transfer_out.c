@@ -158,6 +158,8 @@ static void get_archive(struct api_job *job, int channel_fd)
     if (coto_workfiles_get(&files, api_transfer_path(job), 0, 0, &look, &job->err) == 0 &&
         !S_ISDIR(mode))
         coto_err_set(&job->err, COTO_ERR_INPUT, 0, "it is a file, not a directory");
+    if (job->err.kind == COTO_ERR_INPUT)
+        coto_err_remedy(&job->err, "GET files has a single one");
     if (!job->err.kind) {
         api_flow_begin(job, "application/x-tar", -1);
         if (coto_workfiles_collect(&files, api_transfer_path(job), job->sandbox->plan.disk_bytes,

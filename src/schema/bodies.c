@@ -88,8 +88,8 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(record), "duration_ms", NUMBER, none, MUST_NULL, -1, 0, "", "wall-clock time")
     F(OUT_RUNS, "cpu_ms", OBJECT, cpu, MUST, 0, 0, "", "CPU time")
     F(IN(record), "cpu_ms", NUMBER, none, MUST_NULL, -1, 0, "", "CPU time of the sandbox so far")
-    F(IN(cpu), "user", NUMBER, none, MUST_NULL, -1, 0, "", "in programs")
-    F(IN(cpu), "system", NUMBER, none, MUST_NULL, -1, 0, "", "in the kernel")
+    F(IN(cpu), "user", NUMBER, none, MUST_NULL, -1, 0, "", "in programs; null where it was not measured: of an interpreter that goes on")
+    F(IN(cpu), "system", NUMBER, none, MUST_NULL, -1, 0, "", "in the kernel; null as above")
     F(OUT_RUNS | IN(record), "memory_peak_bytes", INT, none, MUST_NULL, 0, 0, "",
       "peak of the sandbox so far; null where the host cannot measure it")
     F(OUT_RUNS, "pids_peak", INT, none, MUST_NULL, 0, 0, "",

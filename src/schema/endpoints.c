@@ -20,7 +20,7 @@ const struct coto_event coto_events[] = {
 };
 const unsigned coto_event_count = sizeof coto_events / sizeof coto_events[0];
 
-#define STREAM "1: answer with server-sent events, as with Accept: text/event-stream"
+#define STREAM "1 or true: answer with server-sent events, as with Accept: text/event-stream"
 #define KEY                                                                                        \
     "1 to 255 visible characters of the caller's choice: the same request with the same key is done once "  \
     "and gets the same answer"

@@ -195,6 +195,40 @@ def test_what_is_possible_instead_is_said(service, method, path, allowed):
     assert (reply.status, reply.headers["Allow"]) == (405, allowed) and allowed in reply.json["message"]
 
 
+@pytest.mark.parametrize("method, path, field, hint", [
+    ("POST", "/api/v1/run?strem=1", "strem", "'stream'"), ("POST", "/api/v1/run?stream=yes", "stream", "stream=1"),
+    ("POST", "/api/v1/run?stream=", "stream", "stream=1"), ("POST", "/api/v1/run?stream=1&stream=1", "stream", "stream=1"),
+    ("GET", "/api/v1/executions?limt=1", "limt", "'limit'"), ("GET", "/api/v1/sandbox?a=b", "a", "openapi"),
+    ("POST", "/api/v1/run?path=x", "path", "openapi"), ("POST", "/api/v1/run?" + "x" * 100, "x" * 63, "openapi")])
+def test_parameters_that_are_not_in_the_document_are_refused(service, method, path, field, hint):
+    reply = service.ask(method, path, {"code": "1"} if method == "POST" else None)
+    assert (reply.status, reply.json["field"]) == (400, field) and hint in reply.json["remedy"], reply
+
+
+@pytest.mark.parametrize("query, kind", [("?stream=1", "text/event-stream"), ("?stream=true", "text/event-stream"), ("?stream=0", "application/json"),
+                                         ("?stream=false", "application/json"), ("?", "application/json"), ("?&", "application/json")])
+def test_stream_in_words(service, query, kind):
+    reply = service.ask("POST", f"/api/v1/run{query}", {"code": "1"})
+    assert (reply.status, reply.headers["Content-Type"]) == (200, kind)
+
+
+def test_a_probe_may_ask_as_it_likes(service):
+    assert service.get("/healthz?from=balancer").status == service.get("/openapi.json?v=2").status == 200
+
+
+@pytest.mark.parametrize("method, path, body, status", [
+    ("POST", "/api/v1/run", "hello", 400), ("POST", "/api/v1/run", "[1]", 400), ("POST", "/api/v1/run", None, 400), ("POST", "/api/v1/run", {"code": 1}, 400),
+    ("GET", "/api/v1/sandbox/nope", None, 404), ("GET", "/api/v1/sandbox/{no}", None, 404), ("GET", "/api/v1/executions/{no}", None, 404),
+    ("GET", "/api/v1/sandbox/{box}/files?path=nope", None, 404), ("DELETE", "/api/v1/sandbox/{box}/files?path=nope", None, 404),
+    ("GET", "/api/v1/sandbox/{box}/archive?path=nope", None, 404), ("GET", "/api/v1/sandbox/{box}/archive?path=output/a", None, 400),
+    ("PUT", "/api/v1/sandbox/{box}/files?path=output", "x", 400), ("PUT", "/api/v1/sandbox/{box}/files?path=output/a/b", "x", 400)])
+def test_every_refusal_says_what_to_do(service, box, method, path, body, status):
+    reply = service.ask(method, path.format(box=box, no="0" * 8 + "-0000" * 3 + "-" + "0" * 12), body)
+    assert reply.status == status and reply.json["remedy"] and "--" not in reply.json["remedy"], reply
+    if "path=" in path and "archive?path=output" not in path:
+        assert reply.json["field"] == "path", reply
+
+
 def test_async_as_it_says(service, spec):
     reply = service.post("/api/v1/run", code="print(1)", **{"async": True})
     spec.check_reply(spec.operation("run")[2], reply)

@@ -1,0 +1,59 @@
+/* A request's query against the table of parameters: who misspells one must hear of it, as with fields. */
+#include "api/api.h"
+
+#include "policy/nearest.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is_parameter(const struct coto_parameter *p, const struct coto_endpoint *endpoint)
+{
+    return &coto_endpoints[p->endpoint] == endpoint && strcmp(p->in, "query") == 0;
+}
+
+static int check_name(const struct coto_endpoint *endpoint, const char *name, struct coto_err *err)
+{
+    struct coto_nearest best = {0};
+
+    for (unsigned i = 0; i < coto_parameter_count; i++) {
+        if (!is_parameter(&coto_parameters[i], endpoint))
+            continue;
+        if (strcmp(coto_parameters[i].name, name) == 0)
+            return 0;
+        coto_nearest_offer(&best, name, coto_parameters[i].name);
+    }
+    coto_err_set(err, COTO_ERR_USAGE, 0, "%s: no such parameter here", name);
+    if (best.name)
+        return coto_err_remedy(err, "did you mean '%s'?", best.name);
+    return coto_err_remedy(err, "GET /openapi.json lists what there is");
+}
+
+int api_query_check(const struct api_call *call, char ret_name[64], struct coto_err *err)
+{
+    const char *at = coto_http_query(call->request);
+
+    for (; *at; at += *at == '&') {
+        int len = (int)strcspn(at, "=&");
+        snprintf(ret_name, 64, "%.*s", len, at);
+        if (len && check_name(call->endpoint, ret_name, err))
+            return -1;
+        at += strcspn(at, "&");
+    }
+    snprintf(ret_name, 64, "stream");
+    if (api_query_stream(call) >= 0)
+        return 0;
+    coto_err_set(err, COTO_ERR_USAGE, 0, "stream: must be 1 or 0");
+    return coto_err_remedy(err, "?stream=1, or Accept: text/event-stream");
+}
+
+int api_query_stream(const struct api_call *call)
+{
+    char text[8];
+    int given = coto_http_query_get(call->request, "stream", text, sizeof text);
+
+    if (given <= 0)
+        return given;
+    if (strcmp(text, "1") == 0 || strcmp(text, "true") == 0)
+        return 1;
+    return strcmp(text, "0") == 0 || strcmp(text, "false") == 0 ? 0 : -1;
+}
