@@ -39,12 +39,13 @@ enum tool {
     TOOL_EXITS,
     TOOL_HANDLERS,
     TOOL_HANDLER_COUNT,
+    TOOL_STDIN, /* None: it was started without one */
     TOOL_COUNT,
 };
 
 static PyObject *tools[TOOL_COUNT];
 static struct {
-    PyObject *main, *builtins, *file, *cached, *native_id, *flush, *from_string, *exec, *zero, *one;
+    PyObject *main, *builtins, *file, *cached, *native_id, *flush, *read, *from_string, *exec, *zero, *one;
 } words;
 
 static bool is_none(enum tool tool)
@@ -260,6 +261,18 @@ static __attribute__((noreturn)) void finish(int status, PyObject *dict)
     _exit(flush(status));
 }
 
+/* What stdin has read ahead is not for the next program; there is nothing behind it now. */
+static void forget_stdin(void)
+{
+    PyObject *text = tools[TOOL_STDIN] == &_Py_NoneStruct
+                         ? NULL
+                         : PyObject_CallMethodObjArgs(tools[TOOL_STDIN], words.read, END);
+
+    if (text)
+        Py_DecRef(text);
+    PyErr_Clear();
+}
+
 /* One program; in a context one after the other, in the same __main__. */
 static void run_programs(int flags)
 {
@@ -276,6 +289,7 @@ static void run_programs(int flags)
         int status = run(source, name, dict);
         if (!(flags & TEMPLATE_IS_CONTEXT) || template_done(flush(status)))
             finish(status, dict);
+        forget_stdin();
     }
     _exit(70);
 }
@@ -303,6 +317,7 @@ static PyObject *py_hand_over(PyObject *self, PyObject *args)
     words.cached = PyUnicode_InternFromString("__cached__");
     words.native_id = PyUnicode_InternFromString("_native_id");
     words.flush = PyUnicode_InternFromString("flush");
+    words.read = PyUnicode_InternFromString("read");
     words.from_string = PyUnicode_InternFromString("<string>");
     words.exec = PyUnicode_InternFromString("exec");
     words.zero = PyLong_FromLong(0);

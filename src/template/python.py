@@ -8,6 +8,11 @@ is what that leaves to Python: what comes before, and what is rare. Without a CO
 is in a sandbox already, for one program and not to be forked. Without a LIBRARY ("-") it is there as a
 program like any other, behind its walls, and takes one program after the other by itself.
 """
+import sys
+
+if sys.argv[1] == '-':
+    del sys.path[0]  # the workspace, where a program may have left modules of these names
+
 import _imp
 import _thread
 import atexit
@@ -15,7 +20,6 @@ import builtins
 import gc
 import io
 import os
-import sys
 import threading
 
 
@@ -189,7 +193,8 @@ def tools(care):
     return (compile, take_environment, None if is_known else after_fork,
             threading.main_thread(), random and random._random.Random.seed, random and random._inst,
             load, failed, flush, wind_up, builtins,
-            _thread._count, getattr(threading, '_threading_atexits', None), atexit._ncallbacks, care.exits, care.handlers, care.handler_count)
+            _thread._count, getattr(threading, '_threading_atexits', None), atexit._ncallbacks, care.exits, care.handlers, care.handler_count,
+            sys.stdin)
 
 
 # ---- without the library ----
@@ -247,7 +252,8 @@ def run_program(argv, main):
 
 def stay():
     """One program after the other, in the same __main__."""
-    channel, ours = Channel(), sys.modules['__main__']
+    channel, ours, stdin = Channel(), sys.modules['__main__'], sys.stdin
+    sys.path.insert(0, '')
     main = sys.modules['__main__'] = type(ours)('__main__')
     main.__builtins__ = builtins
     while True:
@@ -258,6 +264,10 @@ def stay():
             channel.say_done(status & 0xff)
         except OSError:  # nobody is left to give it another
             os._exit(flush(wind_up(status)))
+        try:
+            stdin.read()  # from nothing now: what was read ahead is not for the next program
+        except Exception:
+            pass
 
 
 class Spec:

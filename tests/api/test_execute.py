@@ -96,6 +96,29 @@ def test_whatever_happened_the_next_one_runs(box, code, more, verdict):
 
 
 @pytest.mark.parametrize("is_new", [False, True])
+def test_standard_input_is_that_of_its_execution(box, is_new):
+    if is_new:
+        box("exit 0", language="sh")
+    assert box("import sys; print(input())", stdin="a\nrest\nmore\n")["output"] == "a\n"
+    assert box("print(sys.stdin.read())")["output"] == "\n", "nothing of the one before"
+    assert box("print(sys.stdin.buffer.readline())", stdin=b"\xff\nrest".decode("latin-1"))["output"] == "b'\\xc3\\xbf\\n'\n"
+    assert box("print([line for line in sys.stdin])", stdin="b\nc")["output"] == "['b\\n', 'c']\n"
+    assert box("import io; sys.stdin = io.StringIO('mine')")["state_kept"]
+    assert box("print(sys.stdin.read()); sys.stdin = sys.__stdin__; print(input())", stdin="d\ne\n")["output"] == "mine\nd\n"
+    assert box("sys.stdin.close()", stdin="f\n")["state_kept"]
+    assert box("print(1)", stdin="g\n")["output"] == "1\n"
+
+
+def test_modules_in_the_workspace_are_the_program_s(box):
+    """They stand in the way of no interpreter, and are found by a program."""
+    box("exit 0", language="sh", files=[{"path": f"{name}.py", "content": "raise ImportError('mine')" if name != "own" else "x = 'own'"}
+                                        for name in ("_socket", "fcntl", "threading", "atexit", "io", "os", "_imp", "own", "random")])
+    assert box("import own; print(own.x)")["output"] == "own\n"
+    assert "ImportError: mine" in box("import random")["stderr"]
+    assert box("print(own.x)")["state_found"]
+
+
+@pytest.mark.parametrize("is_new", [False, True])
 def test_files_stay_open(box, is_new):
     if is_new:
         box("exit 0", language="sh")
