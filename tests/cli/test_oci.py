@@ -244,6 +244,21 @@ def test_kill_9_at_any_moment(flags, leftovers):
     assert not leftovers(10)
 
 
+@only(ROOT)
+@pytest.mark.parametrize("flags", levels())
+def test_nothing_is_left_of_a_caller_in_a_group_of_its_own(flags):
+    """Where both versions are mounted runc makes its v2 group at the top, wherever the caller is."""
+    group = pathlib.Path("/sys/fs/cgroup/unified" if HYBRID else "/sys/fs/cgroup", f"test-oci-{os.getpid()}")
+    group.mkdir()
+    try:
+        process = subprocess.Popen(["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', group, COTO, "run", *flags, "--", "true"],
+                                   env=environment(), stdin=subprocess.DEVNULL)
+        assert process.wait(60) == 0
+        assert not glob.glob(f"/sys/fs/cgroup/**/coto-{process.pid}-*", recursive=True)
+    finally:
+        group.rmdir()
+
+
 @only(has("runsc"))
 def test_what_both_left_is_swept_later(tmp_path):
     """Guard and coto were killed together: the next run removes it once it is ten seconds old, and

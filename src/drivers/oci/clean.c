@@ -65,7 +65,8 @@ static void remove_group(const char *dir)
     }
 }
 
-/* Every controller's directory of that name below our own group, and v2's at the top. */
+/* Every controller's directory of that name below our own group, and v2's at the top: also where it is beside
+ * v1 and has no controller. */
 static void remove_groups(const char *name)
 {
     char text[4096];
@@ -81,6 +82,8 @@ static void remove_groups(const char *name)
         snprintf(dir, sizeof dir, "/sys/fs/cgroup/%.100s%.300s/%s", mount, own, name);
         remove_group(dir);
     }
+    snprintf(dir, sizeof dir, "/sys/fs/cgroup/unified/%s", name);
+    remove_group(dir);
     snprintf(dir, sizeof dir, "/sys/fs/cgroup/%s", name);
     remove_group(dir);
 }
