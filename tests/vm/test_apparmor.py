@@ -161,6 +161,9 @@ def test_an_interpreter_that_waited_is_under_it(profile, label, listed):
         box = service.create()["sandbox_id"]
         first, second = (service.post(f"/api/v1/sandbox/{box}/execute", code=code).json
                          for code in (f"kept = 41\n{WAITED}", f"print(kept + 1)\n{CURRENT}"))
+        service.post(f"/api/v1/sandbox/{box}/execute", code="exit 0", language="sh")
+        third, fourth = (service.post(f"/api/v1/sandbox/{box}/execute", code=code).json
+                         for code in (f"kept = 42\n{WAITED}", f"print(kept + 1)\n{CURRENT}"))
         assert service.stop() == 0, service.messages
     assert ahead["stdout"].split("\n")[:3] == ["True", label, listed], ahead
     assert cold["stdout"].split("\n")[:3] == ["False", label, listed], cold
@@ -169,6 +172,8 @@ def test_an_interpreter_that_waited_is_under_it(profile, label, listed):
         assert wall["up"] and wall["value"] == label and "apparmor" not in result["missing_walls"]
     assert first["output"].split("\n")[:3] == ["True", label, listed], first
     assert second["output"].split("\n")[:2] == ["42", label], second
+    assert third["state_kept"] and third["output"].split("\n")[1:3] == [label, listed], third
+    assert fourth["output"].split("\n")[:2] == ["43", label], fourth
     # The control: nothing but the profile keeps that directory.
     control = run_json("--profile", profile, "--apparmor", "none", "--lang", "python", "-c", WAITED)
     assert control["stdout"].split("\n")[1:3] == ["unconfined", "done"]
