@@ -237,7 +237,7 @@ static const char *media_type(enum coto_body body)
 static void add_media(struct coto_json *json, enum coto_body body)
 {
     coto_json_begin(json, media_type(body), '{');
-    if (body >= COTO_BODY_FIRST)
+    if (body >= COTO_BODY_FIRST && body < COTO_BODY_COUNT)
         add_object_of(json, "schema", coto_bodies[body].name);
     coto_json_end(json, '}');
 }
