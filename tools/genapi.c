@@ -55,6 +55,7 @@ static const char tail[] =
     "\n"
     "where HEX is HMAC-SHA256 over `UNIX-SECONDS.BODY` with the operator's callback key. Only origins that the operator has\n"
     "named are called; redirects are not followed; it is tried three times.\n"
+    "A receiver that does not answer holds up calls of its own tenant only, of whom 256 may wait.\n"
     "\n"
     "## Files\n"
     "\n"

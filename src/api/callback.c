@@ -69,7 +69,7 @@ static void write_callback(const struct api_job *job, struct coto_buf *out)
     coto_json_end(&json, '}');
 }
 
-/* One packet: the URL, NUL, the body. */
+/* One packet: the tenant, NUL, the URL, NUL, the body. */
 void api_callback_send(struct api_job *job)
 {
     const char *url = json_string_value(json_object_get(job->body, "callback_url"));
@@ -77,6 +77,7 @@ void api_callback_send(struct api_job *job)
 
     if (!url)
         return;
+    coto_buf_add(&packet, job->caller.tenant, strlen(job->caller.tenant) + 1);
     coto_buf_add(&packet, url, strlen(url) + 1);
     write_callback(job, &packet);
     if (!packet.failed && send(job->api->config.callback_fd, packet.data, packet.len,

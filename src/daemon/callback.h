@@ -1,5 +1,6 @@
 /* coto-callback, which tells others that an async execution has ended: started by the front
- * before it confines itself. One packet of the socket pair is one call: URL, NUL, body. */
+ * before it confines itself. One packet of the socket pair is one call: tenant, NUL, URL, NUL,
+ * body. */
 #pragma once
 
 #include "daemon/settings.h"

@@ -5,6 +5,9 @@
  * (daemon/callback.h) and forks for each: libcurl reads what a stranger answers in a process
  * that has nothing else to do. Whatever the front says, only the named origins are called,
  * no redirect is followed and no proxy used. It ends with the front.
+ *
+ * A receiver that does not answer takes half a minute. So a tenant has some of the calls at once and
+ * some of the places to wait for one: others are called while his are waiting.
  */
 #include "base/fd.h"
 #include "base/str.h"
@@ -16,6 +19,7 @@
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,8 +30,18 @@
 #include <unistd.h>
 
 #define CALLS_MAX 32 /* at once */
+#define TENANT_CALLS 24
+#define WAITING_MAX 2048
+#define TENANT_WAITING 256
+#define LOOK_MS 20 /* between looks for calls that have ended, while others wait */
 #define TRIES 3
 #define REPLY_MAX 65536
+
+struct waiting {
+    struct waiting *next;
+    const char *url, *body;
+    char tenant[]; /* then the other two */
+};
 
 struct callback {
     int control_fd;
@@ -35,7 +49,11 @@ struct callback {
     const char *key_file;
     struct coto_buf key;
     char **origins;
-    unsigned calls;
+    struct {
+        pid_t pid; /* 0: free */
+        char tenant[160];
+    } calls[CALLS_MAX];
+    struct waiting *first;
 };
 
 /* ---- one call, in a process of its own ---- */
@@ -134,42 +152,106 @@ static bool is_allowed(const struct callback *c, const char *url)
     return false;
 }
 
-static void reap(struct callback *c, int flags)
+static void reap(struct callback *c)
 {
-    while (c->calls > 0 && waitpid(-1, NULL, flags) > 0) {
-        c->calls--;
-        flags = WNOHANG;
+    for (int i = 0; i < CALLS_MAX; i++)
+        if (c->calls[i].pid && waitpid(c->calls[i].pid, NULL, WNOHANG) != 0)
+            c->calls[i].pid = 0;
+}
+
+/* A place for a call of this tenant, -1 none. */
+static int place_for(const struct callback *c, const char *tenant)
+{
+    int place = -1;
+    int own = 0;
+
+    for (int i = 0; i < CALLS_MAX; i++) {
+        if (!c->calls[i].pid)
+            place = i;
+        else
+            own += strcmp(c->calls[i].tenant, tenant) == 0;
+    }
+    return own < TENANT_CALLS ? place : -1;
+}
+
+static void start(struct callback *c, const struct waiting *w, int place)
+{
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        close(c->control_fd);
+        call(c, w->url, w->body);
+        _exit(0);
+    }
+    if (pid < 0)
+        return;
+    c->calls[place].pid = pid;
+    snprintf(c->calls[place].tenant, sizeof c->calls[place].tenant, "%s", w->tenant);
+}
+
+static void start_all(struct callback *c)
+{
+    for (struct waiting **at = &c->first; *at;) {
+        struct waiting *w = *at;
+        int place = place_for(c, w->tenant);
+        if (place < 0) {
+            at = &w->next;
+            continue;
+        }
+        start(c, w, place);
+        *at = w->next;
+        free(w);
     }
 }
 
-static void take(struct callback *c, char *packet, size_t len)
+/* The end of the list, NULL when there is no room for another of this tenant. */
+static struct waiting **end_for(struct callback *c, const char *tenant)
 {
-    size_t url_len = strnlen(packet, len);
+    struct waiting **at = &c->first;
+    unsigned all = 0, own = 0;
 
-    packet[len] = '\0';
-    if (url_len == len || !is_allowed(c, packet))
-        return;
-    reap(c, c->calls < CALLS_MAX ? WNOHANG : 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        close(c->control_fd);
-        call(c, packet, packet + url_len + 1);
-        _exit(0);
+    for (; *at; at = &(*at)->next) {
+        all++;
+        own += strcmp((*at)->tenant, tenant) == 0;
     }
-    c->calls += pid > 0;
+    return all < WAITING_MAX && own < TENANT_WAITING ? at : NULL;
+}
+
+static void take(struct callback *c, const char *packet, size_t len)
+{
+    size_t tenant_len = strnlen(packet, len);
+    size_t url_len = tenant_len < len ? strnlen(packet + tenant_len + 1, len - tenant_len - 1) : 0;
+
+    if (tenant_len + 1 + url_len >= len || !is_allowed(c, packet + tenant_len + 1))
+        return;
+    struct waiting **end = end_for(c, packet);
+    struct waiting *w = end ? malloc(sizeof *w + len + 1) : NULL;
+    if (!w) {
+        fprintf(stderr, "coto serve: a callback is lost, too many of its tenant wait\n");
+        return;
+    }
+    memcpy(w->tenant, packet, len);
+    w->tenant[len] = '\0';
+    w->url = w->tenant + tenant_len + 1;
+    w->body = w->url + url_len + 1;
+    w->next = NULL;
+    *end = w;
 }
 
 static int serve(struct callback *c)
 {
-    static char packet[COTO_CALLBACK_PACKET + 1];
+    static char packet[COTO_CALLBACK_PACKET];
 
     for (;;) {
-        ssize_t n = recv(c->control_fd, packet, COTO_CALLBACK_PACKET, 0);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
+        struct pollfd control = {.fd = c->control_fd, .events = POLLIN};
+        int ready = poll(&control, 1, c->first ? LOOK_MS : -1);
+        ssize_t n = ready > 0 ? recv(c->control_fd, packet, sizeof packet, 0) : -1;
+        if (n == 0 || (n < 0 && ready > 0 && errno != EINTR) || (ready < 0 && errno != EINTR))
             return 0;
-        take(c, packet, (size_t)n);
+        if (n > 0)
+            take(c, packet, (size_t)n);
+        reap(c);
+        start_all(c);
     }
 }
 

@@ -246,6 +246,23 @@ def test_nobody_there(calling):
     assert calling.run("print(1)").status == 200
 
 
+def test_a_receiver_that_does_not_answer_holds_up_nobody_else(make_service, listener, tmp_path):
+    """A hundred calls that take half a minute each, and after them another tenant's."""
+    key = tmp_path / "key"
+    key.write_bytes(KEY)
+    key.chmod(0o600)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(200)
+        origin = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        service = make_service(f"--callback-origin={listener.origin}", f"--callback-origin={origin}", f"--callback-key={key}")
+        held = [begin(service, "1", callback_url=origin) for _ in range(100)]
+        for execution in held:
+            ended(service, execution)
+        begin(service, callback_url=f"{listener.origin}/mine", token=True)
+        assert listener.wait()[0][0] == "/mine"
+
+
 @pytest.mark.parametrize("origin, data, mode, message", [
     ("https://x/path", KEY, 0o600, "is not an origin"), ("ftp://x", KEY, 0o600, "is not an origin"),
     ("https://x", KEY[:31], 0o600, "32 to 4096"), ("https://x", KEY, 0o644, "nobody else"), ("https://x", None, 0, "callback-key")])
