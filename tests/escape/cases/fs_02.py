@@ -46,7 +46,7 @@ NAME = "canary-7431-file"
 def search(box, **more):
     with room() as here:
         secret(folder(here / "deep") / NAME)
-        return box.inside(SEARCH, args=[NAME], **more)
+        return box.inside(SEARCH, args=[NAME], flags=["--timeout", "100s"], timeout=120, **more)
 
 
 def attack(box):
