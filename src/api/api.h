@@ -67,6 +67,7 @@ struct coto_api_config {
     int64_t lifetime_ms, idle_ms; /* of a sandbox */
     unsigned sandboxes_per_tenant;
     unsigned tenant_requests;           /* of a tenant, being worked on */
+    int64_t tenant_unread;              /* bytes of its replies that are not sent yet */
     unsigned tenant_rate, tenant_burst; /* requests a second, and at once; 0: any */
     const char *const *callback_origins; /* NULL-terminated */
     int callback_fd;                     /* to coto-callback; -1 none */
@@ -366,6 +367,9 @@ void api_execution_set(struct api_job *job); /* run or execute, by whether it ha
 int api_tenant_admit(struct api_call *call);
 void api_tenant_begin(struct api_job *job);
 void api_tenant_end(struct api_job *job);
+/* Counts its reply, which has so many bytes, until that is sent; on a worker before it is written. -1 with an error when the
+ * tenant has too many unread. */
+int api_tenant_hold(struct api_job *job, int64_t bytes);
 void api_tenant_adopt(struct api_job *job); /* of the front before this one; never refused */
 int api_tenant_check_transfers(struct api_call *call);
 void api_tenant_count_transfer(struct api_job *job, int by);

@@ -68,7 +68,7 @@ void api_reply_job(struct api_job *job)
         return;
     if (api_flow_is_begun(job))
         end_stream(job);
-    else if (job->err.kind)
+    else if (job->err.kind || api_tenant_hold(job, (int64_t)job->reply.len))
         api_reply_error(job->request, job->status, &job->err, job->field);
     else
         api_reply(job->request, job->status ? job->status : 200, &job->reply);

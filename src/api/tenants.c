@@ -1,4 +1,4 @@
-/* What one tenant may take of the service: requests in flight, and a rate. Belongs to the loop. Requests
+/* What one tenant may take of the service: requests in flight, replies that are not read, and a rate. Belongs to the loop. Requests
  * that only look are counted apart: who is at its limit can still see why. */
 #include "api/api.h"
 
@@ -7,12 +7,14 @@
 #include <string.h>
 
 #define FORGET_US 60000000
+#define SMALL_REPLY (1024 * 1024)
 
 struct api_tenant {
     char name[COTO_API_TENANT];
     unsigned in_flight[2]; /* that do something, that only look */
     unsigned sandboxes; /* also those being made */
     unsigned transfers;
+    _Atomic int64_t unread; /* bytes of replies that are being written or sent; of workers too */
     double tokens;      /* requests that may be made at once */
     int64_t seen_us;
     struct api_tenant *next;
@@ -72,6 +74,7 @@ struct api_flight {
     struct api_tenant *tenant;
     unsigned holders; /* the request, jobs */
     bool looks;
+    int64_t unread;
 };
 
 static void drop(struct api_flight *flight)
@@ -79,6 +82,7 @@ static void drop(struct api_flight *flight)
     if (--flight->holders > 0)
         return;
     flight->tenant->in_flight[flight->looks]--;
+    flight->tenant->unread -= flight->unread;
     free(flight);
 }
 
@@ -94,7 +98,7 @@ static struct api_flight *take_off(struct api_tenant *tenant, bool looks)
 
     if (!flight)
         return NULL;
-    *flight = (struct api_flight){{on_end, NULL}, tenant, 1, looks};
+    *flight = (struct api_flight){{on_end, NULL}, tenant, 1, looks, 0};
     tenant->in_flight[looks]++;
     return flight;
 }
@@ -142,6 +146,24 @@ void api_tenant_end(struct api_job *job)
     if (job->flight)
         drop(job->flight);
     job->flight = NULL;
+}
+
+int api_tenant_hold(struct api_job *job, int64_t bytes)
+{
+    if (!job->flight)
+        return 0;
+    int64_t more = bytes - job->flight->unread;
+    int64_t before = job->tenant->unread;
+    if (bytes > SMALL_REPLY && !job->flight->unread && before > 0 &&
+        before + more > job->api->config.tenant_unread) {
+        job->status = 503;
+        coto_err_set(&job->err, COTO_ERR_LIMIT, 0, "the answer cannot be kept until it is read: too many of this tenant's wait");
+        return coto_err_remedy(&job->err, "read answers as they come, or ask for less (output_limit); GET /api/v1/executions "
+                                          "tells how it ended; an operator can raise `tenant-unread`");
+    }
+    job->flight->unread += more;
+    job->tenant->unread += more;
+    return 0;
 }
 
 /* ---- sandboxes, transfers ---- */

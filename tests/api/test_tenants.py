@@ -98,6 +98,24 @@ def test_a_request_counts_to_the_last_byte_of_its_reply(make_service):
         wait_until(lambda: is_free(service), "room")
 
 
+def test_replies_that_nobody_reads_have_an_end(make_service):
+    """What a program writes may take six times as many bytes as JSON; those who do not read it leave room for others."""
+    service = make_service("--tenant-unread=30")
+    body = json.dumps({"code": "print(chr(0) * 4_000_000)"})
+    with contextlib.closing(service.connect()) as connection:
+        connection.request("POST", "/api/v1/run", body)
+        response = connection.getresponse()
+        assert response.status == 200 and int(response.headers["Content-Length"]) > 24_000_000
+        refused = service.ask("POST", "/api/v1/run", body)
+        assert refused.status == 503 and "until it is read" in refused.json["message"]
+        rows = service.get("/api/v1/executions?limit=2").json["executions"]
+        assert [(row["state"], row["verdict"]) for row in rows] == [("finished", "ok")] * 2
+        assert service.run("print(1)").status == 200
+        assert service.ask("POST", "/api/v1/run", body, token=True).status == 200
+        assert len(json.loads(response.read())["stdout"]) == 4_000_001
+        wait_until(lambda: service.ask("POST", "/api/v1/run", body).status == 200, "room")
+
+
 def test_an_async_execution_counts_to_its_end(make_service):
     service = make_service("--tenant-requests=1")
     execution = service.run("import time; time.sleep(100)", **{"async": True}).json["execution_id"]
