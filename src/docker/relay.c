@@ -15,7 +15,7 @@
 #define CHUNK ((size_t)64 * 1024)
 #define HEADER 8 /* of the engine's framing: stream, three zeros, length big-endian */
 #define LAST_WORDS ((size_t)512)
-#define EVENT_TRIES 20
+#define EVENT_TRIES 60
 #define EVENT_PAUSE_US 50000
 
 struct relay {
