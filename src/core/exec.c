@@ -211,6 +211,6 @@ int coto_exec_send(struct coto_session *s, int stage)
         return 0;
     coto_err_set(&s->err, COTO_ERR_USAGE, 0, "arguments and environment are over %u bytes",
                  COTO_FRAME_MAX);
-    coto_err_remedy(&s->err, "pass large data by stdin or --copy");
+    coto_err_remedy(&s->err, "pass large data on standard input or as a file");
     return coto_session_fail(s, &s->err);
 }

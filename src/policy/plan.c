@@ -11,7 +11,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define ENV_TOTAL_MAX ((size_t)1024 * 1024)
+#define WORDS_MAX ((size_t)192 * 1024)
+#define WORD_EXTRA 8 /* what a word costs beside its bytes */
 /* The kernel's MAX_ARG_STRLEN, with the closing NUL. */
 #define ITEM_MAX ((size_t)128 * 1024 - 1)
 
@@ -384,7 +385,6 @@ static int set_env(const struct coto_policy *policy, bool is_watched, struct cot
 {
     const struct coto_strv *extra = coto_policy_list(policy, COTO_OPT_ENV);
     struct coto_strv *env = &plan->env;
-    size_t total = 0;
 
     if (env_set(env, "PATH=" COTO_PLAN_PATH, err) ||
         env_setf(env, err, "HOME=%s", plan->workdir) ||
@@ -402,17 +402,33 @@ static int set_env(const struct coto_policy *policy, bool is_watched, struct cot
     for (size_t i = 0; i < extra->count; i++)
         if (env_set(env, extra->items[i], err))
             return -1;
-    for (size_t i = 0; i < env->count; i++)
-        total += strlen(env->items[i]) + 1;
-    if (total > ENV_TOTAL_MAX) {
-        coto_err_set(err, COTO_ERR_POLICY, 0,
-                     "--env: all variables together are %zu bytes, over 1 MiB", total);
-        return coto_err_remedy(err, "pass large values as files: --copy FILE");
-    }
     return 0;
 }
 
 /* ---- the whole ---- */
+
+static size_t size_of(const struct coto_strv *words)
+{
+    size_t total = 0;
+
+    for (size_t i = 0; i < words->count; i++)
+        total += strlen(words->items[i]) + WORD_EXTRA;
+    return total;
+}
+
+/* They travel to the program in one message, and that has a limit at every level. Told here, before a
+ * sandbox is touched. */
+static int check_words(const struct coto_plan *plan, struct coto_err *err)
+{
+    const size_t env = size_of(&plan->env);
+
+    for (int i = 0; i < plan->stage_count; i++)
+        if (size_of(&plan->stages[i].argv) + env > WORDS_MAX) {
+            coto_err_set(err, COTO_ERR_USAGE, 0, "arguments and environment: together over 192 KiB");
+            return coto_err_remedy(err, "pass large data on standard input or as a file");
+        }
+    return 0;
+}
 
 static int fill(const struct coto_policy *policy, const struct coto_source_code *code,
                 struct coto_plan *plan, struct coto_err *err)
@@ -426,7 +442,7 @@ static int fill(const struct coto_policy *policy, const struct coto_source_code 
         set_walls(policy, plan, err) || coto_plan_add_paths(policy, plan, err) ||
         coto_plan_add_code(policy, code, plan, err))
         return -1;
-    return set_env(policy, code->is_watched, plan, err);
+    return set_env(policy, code->is_watched, plan, err) || check_words(plan, err) ? -1 : 0;
 }
 
 int coto_plan_make(const struct coto_policy *policy, const struct coto_source_code *code,

@@ -13,7 +13,6 @@
 #define CODE_MAX ((size_t)64 * 1024 * 1024)
 #define NAME_MAX_KEPT 200
 #define ARG_MAX_LEN ((size_t)128 * 1024 - 1)
-#define ARGS_MAX_LEN ((size_t)1024 * 1024)
 
 struct job {
     const struct coto_source_code *code;
@@ -74,15 +73,10 @@ static struct coto_plan_stage *stage_new(struct coto_plan *plan, const char *nam
 static int stage_add_args(struct coto_plan_stage *stage, const char *const *argv,
                           struct coto_err *err)
 {
-    size_t total = 0;
-
     for (; argv && *argv; argv++) {
-        size_t len = strlen(*argv);
-        total += len + 1;
-        if (len > ARG_MAX_LEN || total > ARGS_MAX_LEN) {
-            coto_err_set(err, COTO_ERR_USAGE, 0, "arguments: %s",
-                         len > ARG_MAX_LEN ? "one is over 128 KiB" : "together over 1 MiB");
-            return coto_err_remedy(err, "pass the data on stdin or as a file: --copy FILE");
+        if (strlen(*argv) > ARG_MAX_LEN) {
+            coto_err_set(err, COTO_ERR_USAGE, 0, "arguments: one is over 128 KiB");
+            return coto_err_remedy(err, "pass large data on standard input or as a file");
         }
         if (coto_strv_add(&stage->argv, *argv))
             return coto_plan_no_memory(err);

@@ -230,6 +230,16 @@ def test_cpu_time_is_counted_for_each_execution(service):
         service.delete(path)
 
 
+@pytest.mark.parametrize("large", [{"args": ["a" * 60_000] * 4}, {"env": {f"K{i}": "a" * 60_000 for i in range(4)}}, {"args": ["a" * 900] * 220}])
+def test_what_is_too_large_costs_no_sandbox(service, box, large):
+    box("x = 41")
+    reply = service.post(f"{box.path}/execute", code="print(x)", **large)
+    assert (reply.status, reply.json["code"]) == (400, "usage") and "192 KiB" in reply.json["message"], reply
+    assert box("print(x + 1)")["output"] == "42\n"
+    almost = box("import sys, os; print(sum(map(len, sys.argv[1:])), len(os.environ['K']))", args=["a" * 60_000], env={"K": "b" * 120_000})
+    assert almost["output"] == "60000 120000\n"
+
+
 def test_stdin_args_env_and_verdicts(service, box):
     result = box("import os, sys; print(sys.stdin.read(), sys.argv[1:], os.environ['KEY'])", stdin="in", args=["a", "b"], env={"KEY": "v"})
     assert result["output"] == "in ['a', 'b'] v\n"
