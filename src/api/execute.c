@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define KEEP_BYTES (10 * COTO_MB)
+#define ASYNC_BYTES (32 * COTO_MB) /* of a result that is kept for who comes back */
 #define PROCS_MAX 60000 /* a frame has 16 bits for a process number */
 
 /* The common case has an interpreter waiting for it. */
@@ -124,10 +125,17 @@ static int64_t json_bytes(const struct coto_buf *data)
 static bool may_answer(struct api_job *job)
 {
     const struct coto_result *r = &job->result;
+    int64_t bytes = json_bytes(&r->out.data) + json_bytes(&r->err.data);
 
-    if (!job->has_result || job->is_async)
-        return job->has_result;
-    return api_tenant_hold(job, json_bytes(&r->out.data) + json_bytes(&r->err.data)) == 0;
+    if (!job->has_result)
+        return false;
+    if (!job->is_async)
+        return api_tenant_hold(job, bytes) == 0;
+    if (bytes <= ASYNC_BYTES)
+        return true;
+    coto_err_set(&job->err, COTO_ERR_LIMIT, 0, "its output takes more than 32 MiB as JSON and is not kept");
+    coto_err_remedy(&job->err, "write less, or leave it as a file in output/");
+    return false;
 }
 
 /* ---- run ---- */

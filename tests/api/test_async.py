@@ -126,6 +126,16 @@ def test_a_destroyed_sandbox_ends_what_runs_in_it(service):
     wait_until(lambda: service.get(url).status == 404, "its end")
 
 
+def test_a_result_that_is_too_large_is_not_kept(service):
+    """Control characters take six bytes each as JSON: what nobody comes back for would fill memory and disk."""
+    execution = begin(service, "print(chr(0) * 8_000_000)")
+    row = ended(service, execution)
+    assert (row["state"], row["verdict"]) == ("finished", "ok") and "result" not in row
+    assert "32 MiB" in row["error"]["message"]
+    fits = ended(service, begin(service, "print('x' * 8_000_000)"))
+    assert len(fits["result"]["stdout"]) == 8_000_001
+
+
 # ---- callbacks ----
 
 KEY = bytes(range(40))
