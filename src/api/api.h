@@ -67,6 +67,7 @@ struct coto_api_config {
     int64_t lifetime_ms, idle_ms; /* of a sandbox */
     unsigned sandboxes_per_tenant;
     unsigned tenant_requests;           /* of a tenant, being worked on */
+    int64_t tenant_bodies;              /* bytes of them */
     int64_t tenant_unread;              /* bytes of its replies that are not sent yet */
     unsigned tenant_rate, tenant_burst; /* requests a second, and at once; 0: any */
     const char *const *callback_origins; /* NULL-terminated */

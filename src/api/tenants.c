@@ -1,5 +1,5 @@
-/* What one tenant may take of the service: requests in flight, replies that are not read, and a rate. Belongs to the loop. Requests
- * that only look are counted apart: who is at its limit can still see why. */
+/* What one tenant may take of the service: requests in flight, their bodies, replies that are not read, and a rate. Belongs to the
+ * loop. Requests that only look are counted apart: who is at its limit can still see why. */
 #include "api/api.h"
 
 #include <stdio.h>
@@ -7,13 +7,14 @@
 #include <string.h>
 
 #define FORGET_US 60000000
-#define SMALL_REPLY (1024 * 1024)
+#define SMALL (1024 * 1024) /* bytes that are never too many */
 
 struct api_tenant {
     char name[COTO_API_TENANT];
     unsigned in_flight[2]; /* that do something, that only look */
     unsigned sandboxes; /* also those being made */
     unsigned transfers;
+    int64_t sent;           /* bytes of bodies that are collected, with those still to come */
     _Atomic int64_t unread; /* bytes of replies that are being written or sent; of workers too */
     double tokens;      /* requests that may be made at once */
     int64_t seen_us;
@@ -74,7 +75,7 @@ struct api_flight {
     struct api_tenant *tenant;
     unsigned holders; /* the request, jobs */
     bool looks;
-    int64_t unread;
+    int64_t sent, unread;
 };
 
 static void drop(struct api_flight *flight)
@@ -82,6 +83,7 @@ static void drop(struct api_flight *flight)
     if (--flight->holders > 0)
         return;
     flight->tenant->in_flight[flight->looks]--;
+    flight->tenant->sent -= flight->sent;
     flight->tenant->unread -= flight->unread;
     free(flight);
 }
@@ -98,13 +100,24 @@ static struct api_flight *take_off(struct api_tenant *tenant, bool looks)
 
     if (!flight)
         return NULL;
-    *flight = (struct api_flight){{on_end, NULL}, tenant, 1, looks, 0};
+    *flight = (struct api_flight){{on_end, NULL}, tenant, 1, looks, 0, 0};
     tenant->in_flight[looks]++;
     return flight;
 }
 
+/* What will be kept of its body: an upload goes through. */
+static int64_t collected(const struct api_call *call)
+{
+    int64_t length = coto_http_body_length(call->request);
+
+    if (call->endpoint->how == COTO_HOW_UPLOAD)
+        return 0;
+    return length < 0 || length > COTO_API_BODY ? COTO_API_BODY : length;
+}
+
 int api_tenant_admit(struct api_call *call)
 {
+    const struct coto_api_config *config = &call->api->config;
     struct api_tenant *tenant = find(call->api, call->caller.tenant);
     bool looks = strcmp(call->endpoint->method, "GET") == 0;
     bool gives_back = strcmp(call->endpoint->method, "DELETE") == 0; /* never refused */
@@ -115,12 +128,19 @@ int api_tenant_admit(struct api_call *call)
     tenant->seen_us = coto_loop_now_us(call->api->loop);
     if (refused)
         return -1;
-    if (tenant->in_flight[looks] >= call->api->config.tenant_requests && !gives_back)
+    if (tenant->in_flight[looks] >= config->tenant_requests && !gives_back)
         return refuse(call, 1, "too many requests of this tenant are being worked on",
                       "tenant-requests");
+    int64_t bytes = collected(call);
+    if (bytes > SMALL && tenant->sent > 0 && tenant->sent + bytes > config->tenant_bodies)
+        return refuse(call, 1, "too many large requests of this tenant are being worked on",
+                      "tenant-bodies");
     struct api_flight *flight = take_off(tenant, looks);
-    if (flight)
-        coto_http_on_end(call->request, &flight->end);
+    if (!flight)
+        return 0;
+    flight->sent = bytes;
+    tenant->sent += bytes;
+    coto_http_on_end(call->request, &flight->end);
     return 0;
 }
 
@@ -154,7 +174,7 @@ int api_tenant_hold(struct api_job *job, int64_t bytes)
         return 0;
     int64_t more = bytes - job->flight->unread;
     int64_t before = job->tenant->unread;
-    if (bytes > SMALL_REPLY && !job->flight->unread && before > 0 &&
+    if (bytes > SMALL && !job->flight->unread && before > 0 &&
         before + more > job->api->config.tenant_unread) {
         job->status = 503;
         coto_err_set(&job->err, COTO_ERR_LIMIT, 0, "the answer cannot be kept until it is read: too many of this tenant's wait");

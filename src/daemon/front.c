@@ -145,6 +145,7 @@ static void take_numbers(struct front *f, const struct coto_message *message)
     c->idle_ms = num[COTO_SET_IDLE];
     c->sandboxes_per_tenant = (unsigned)num[COTO_SET_TENANT_SANDBOXES];
     c->tenant_requests = (unsigned)num[COTO_SET_TENANT_REQUESTS];
+    c->tenant_bodies = num[COTO_SET_TENANT_BODIES] * COTO_MB;
     c->tenant_unread = num[COTO_SET_TENANT_UNREAD] * COTO_MB;
     c->tenant_rate = (unsigned)num[COTO_SET_TENANT_RATE];
     c->tenant_burst = (unsigned)num[COTO_SET_TENANT_BURST];
@@ -287,6 +288,7 @@ static int make_api(struct front *f, struct coto_err *err)
         .idle_ms = num[COTO_SET_IDLE],
         .sandboxes_per_tenant = (unsigned)num[COTO_SET_TENANT_SANDBOXES],
         .tenant_requests = (unsigned)num[COTO_SET_TENANT_REQUESTS],
+        .tenant_bodies = num[COTO_SET_TENANT_BODIES] * COTO_MB,
         .tenant_unread = num[COTO_SET_TENANT_UNREAD] * COTO_MB,
         .tenant_rate = (unsigned)num[COTO_SET_TENANT_RATE],
         .tenant_burst = (unsigned)num[COTO_SET_TENANT_BURST],

@@ -98,6 +98,43 @@ def test_a_request_counts_to_the_last_byte_of_its_reply(make_service):
         wait_until(lambda: is_free(service), "room")
 
 
+def answer_to_head(service, length):
+    """What is said before any of the body has come; nothing after a second: it is waited for."""
+    with contextlib.closing(service.connect()) as connection:
+        connection.putrequest("POST", "/api/v1/run")
+        connection.putheader("Content-Length", str(length))
+        connection.endheaders()
+        connection.sock.settimeout(1)
+        try:
+            reply = connection.getresponse()
+            return reply.status, reply.headers["Retry-After"], json.loads(reply.read())["message"]
+        except TimeoutError:
+            return None
+
+
+def is_taken(service, body):
+    try:
+        return service.ask("POST", "/api/v1/run", body).status == 200
+    except OSError:  # it was refused before all of it was sent
+        return False
+
+
+def test_large_bodies_have_an_end(make_service):
+    """Those that have not come yet and those of unknown length count too; small ones are always taken."""
+    service = make_service("--tenant-bodies=20")
+    body = json.dumps({"code": "print(1)", "stdin": "x" * 12_000_000})
+    for header in (("Content-Length", str(len(body))), ("Transfer-Encoding", "chunked")):
+        with contextlib.closing(service.connect()) as connection:
+            connection.putrequest("POST", "/api/v1/run")
+            connection.putheader(*header)
+            connection.endheaders()
+            wait_until(lambda: answer_to_head(service, len(body)), "the arrival of the head")
+            status, after, message = answer_to_head(service, len(body))
+            assert (status, after) == (429, "1") and "large requests" in message
+            assert is_free(service) and service.ask("POST", "/api/v1/run", body, token=True).status == 200
+        wait_until(lambda: is_taken(service, body), "room")
+
+
 def test_replies_that_nobody_reads_have_an_end(make_service):
     """What a program writes may take six times as many bytes as JSON; those who do not read it leave room for others."""
     service = make_service("--tenant-unread=30")
