@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from .helpers import CGROUPS, COTO, ROOT, SLOW, SOURCE, WAITER, cgroup_directories, environment, running
+from .helpers import BIN, CGROUPS, COTO, ROOT, SLOW, SOURCE, WAITER, cgroup_directories, environment, running
 
 QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
@@ -48,8 +48,8 @@ def test_a_run_apart_finds_its_own_and_no_others(leftovers):
     """Below groups of its own it finds a sandbox of its own, and not one that lives beside it; where it has none it
     finds both."""
     with running("--", *WAITER) as it:
-        done = subprocess.run(["/usr/bin/python3", "-c", APART, SOURCE / "tests", str(it.process.pid)], env=environment(),
-                              capture_output=True, text=True, timeout=60 * SLOW)
+        done = subprocess.run(["/usr/bin/python3", "-c", APART, SOURCE / "tests", str(it.process.pid)],
+                              env=environment({"COTO_TEST_BIN": str(BIN)}), capture_output=True, text=True, timeout=60 * SLOW)
     assert done.returncode == 0, done.stderr
     own, others, is_apart, *groups = done.stdout.split()
     v1 = not os.path.exists("/sys/fs/cgroup/cgroup.controllers")
