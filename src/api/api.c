@@ -46,11 +46,19 @@ static bool is_path(const char *form, const char *path, char ret_id[COTO_ID_TEXT
     return !*form && !*path;
 }
 
-static int refuse_method(struct api_call *call, const char *methods, struct coto_err *err)
+/* Only for who is refused: what else can be done at this address. */
+static int refuse_method(struct api_call *call, struct coto_err *err)
 {
-    coto_http_add_header(call->request, "Allow", methods);
+    coto_auto_buf methods = {0};
+    char id[COTO_ID_TEXT];
+
+    for (int i = 0; i < COTO_ENDPOINT_COUNT; i++)
+        if (is_path(coto_endpoints[i].path, coto_http_path(call->request), id))
+            coto_buf_addf(&methods, "%s%s%s", methods.len ? ", " : "", coto_endpoints[i].method,
+                          strcmp(coto_endpoints[i].method, "GET") == 0 ? ", HEAD" : "");
+    coto_http_add_header(call->request, "Allow", coto_buf_str(&methods));
     coto_err_set(err, COTO_ERR_USAGE, 0, "%s is not possible here, only %s",
-                 coto_http_method(call->request), methods);
+                 coto_http_method(call->request), coto_buf_str(&methods));
     return coto_err_remedy(err, "GET /openapi.json lists what there is");
 }
 
@@ -58,22 +66,21 @@ static int find(struct api_call *call, struct coto_err *err, int *ret_status)
 {
     const char *method = coto_http_method(call->request);
     const char *path = coto_http_path(call->request);
-    coto_auto_buf methods = {0};
+    bool known = false;
 
     for (int i = 0; i < COTO_ENDPOINT_COUNT; i++) {
         if (!is_path(coto_endpoints[i].path, path, call->id))
             continue;
-        coto_buf_addf(&methods, "%s%s%s", methods.len ? ", " : "", coto_endpoints[i].method,
-                      strcmp(coto_endpoints[i].method, "GET") == 0 ? ", HEAD" : "");
+        known = true;
         if (strcmp(coto_endpoints[i].method, method) == 0 ||
             (strcmp(method, "HEAD") == 0 && strcmp(coto_endpoints[i].method, "GET") == 0)) {
             call->endpoint = &coto_endpoints[i];
             return 0;
         }
     }
-    *ret_status = methods.len ? 405 : 404;
-    if (methods.len)
-        return refuse_method(call, coto_buf_str(&methods), err);
+    *ret_status = known ? 405 : 404;
+    if (known)
+        return refuse_method(call, err);
     coto_err_set(err, COTO_ERR_NOTFOUND, 0, "no such address");
     return coto_err_remedy(err, "GET /openapi.json lists what there is; an {id} is a UUID");
 }

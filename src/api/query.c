@@ -32,6 +32,8 @@ int api_query_check(const struct api_call *call, char ret_name[64], struct coto_
 {
     const char *at = coto_http_query(call->request);
 
+    if (!*at) /* most have none */
+        return 0;
     for (; *at; at += *at == '&') {
         int len = (int)strcspn(at, "=&");
         snprintf(ret_name, 64, "%.*s", len, at);
