@@ -96,6 +96,18 @@ ssize_t coto_file_read_at(int dirfd, const char *name, char *text, size_t size)
     return (ssize_t)len;
 }
 
+ssize_t coto_file_read_words_at(int dirfd, const char *name, char *text, size_t size)
+{
+    ssize_t len = coto_file_read_at(dirfd, name, text, size);
+
+    if (len != (ssize_t)size - 1)
+        return len;
+    while (len > 0 && text[len - 1] != ' ' && text[len - 1] != '\n')
+        len--;
+    text[len] = '\0';
+    return len;
+}
+
 int coto_file_write_at(int dirfd, const char *name, const char *text)
 {
     coto_auto_fd fd = openat(dirfd, name, O_WRONLY | O_CLOEXEC);
@@ -162,10 +174,12 @@ ssize_t coto_fd_receive_with(int socket, void *data, size_t len, int *fds, int m
     struct cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
     if (!head || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
         return n;
+    int got[SEND_MAX];
     int count = (int)((head->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-    if (count > max)
-        count = max;
-    memcpy(fds, CMSG_DATA(head), (size_t)count * sizeof(int));
+    memcpy(got, CMSG_DATA(head), (size_t)count * sizeof(int));
+    for (; count > max; count--)
+        close(got[count - 1]);
+    memcpy(fds, got, (size_t)count * sizeof(int));
     *ret_count = count;
     return n;
 }

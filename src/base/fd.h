@@ -16,6 +16,9 @@ int coto_fd_read_all(int fd, size_t max, struct coto_buf *buf);
 /* Reads a small kernel file (procfs, cgroupfs) relative to dirfd into text,
  * NUL-terminated, trailing newline cut. Length, or -1 with errno. */
 ssize_t coto_file_read_at(int dirfd, const char *name, char *text, size_t size);
+/* The same of a list: a word that the end of text would cut in two is left out. Half of
+ * a process number is somebody else's. */
+ssize_t coto_file_read_words_at(int dirfd, const char *name, char *text, size_t size);
 /* Writes text to an existing (kernel) file relative to dirfd; 0 or -1. */
 int coto_file_write_at(int dirfd, const char *name, const char *text);
 int coto_fd_set_nonblock(int fd, int on);
@@ -23,7 +26,7 @@ int coto_fd_set_nonblock(int fd, int on);
 int coto_fd_send(int socket, char byte, const int *fds, int count);
 /* The counterpart: the byte, and how many descriptors came (at most max). */
 int coto_fd_receive(int socket, char *ret_byte, int *fds, int max);
-/* As recv(2), with descriptors that came along. */
+/* As recv(2), with descriptors that came along; those past max are closed. */
 ssize_t coto_fd_receive_with(int socket, void *data, size_t len, int *fds, int max, int *ret_count);
 /* openat2 with RESOLVE_BENEATH | NO_SYMLINKS | NO_MAGICLINKS: the one way to
  * open a name somebody else chose. fd, or -1 with errno. */

@@ -324,7 +324,7 @@ static void kill_orphans(const struct keeper *k)
     char text[65536];
 
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-    if (coto_file_read_at(AT_FDCWD, path, text, sizeof text) < 0)
+    if (coto_file_read_words_at(AT_FDCWD, path, text, sizeof text) < 0)
         return;
     for (char *rest = NULL, *word = strtok_r(text, " \n", &rest); word;
          word = strtok_r(NULL, " \n", &rest)) {

@@ -200,9 +200,13 @@ static void end_everything(struct init *init)
     /* PID 1 is the parent of every orphan: no child means nobody else is there. */
     if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)
         return;
-    do
+    pid_t reaped;
+    do {
         init_kill_all(init);
-    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR);
+        reaped = waitpid(-1, NULL, 0);
+        while (reaped > 0 && waitpid(-1, NULL, WNOHANG) > 0)
+            ;
+    } while (reaped > 0 || errno == EINTR);
     init_parked_gone(init, init->parked_pid); /* reaped with the rest */
 }
 

@@ -270,20 +270,25 @@ int init_park(struct init *init, const struct coto_frame *frame, struct coto_err
 
 /* ---- killing ---- */
 
-static void kill_children_of(const struct init *init, pid_t pid)
+/* Who is further down becomes a child of ours, and is met in the next round: no depth of theirs
+ * may use up our stack. */
+#define DEEP 64
+
+static void kill_children_of(const struct init *init, pid_t pid, int depth)
 {
     char path[64];
     char text[8192];
 
     snprintf(path, sizeof path, "%d/task/%d/children", (int)pid, (int)pid);
-    if (coto_file_read_at(init->proc_fd, path, text, sizeof text) <= 0)
+    if (coto_file_read_words_at(init->proc_fd, path, text, sizeof text) <= 0)
         return;
     for (char *p = text; *p;) {
         pid_t child = (pid_t)strtol(p, &p, 10);
         if (child > 1) {
             /* Stopped first, so that it cannot fork between our look and the kill. */
             kill(child, SIGSTOP);
-            kill_children_of(init, child);
+            if (depth < DEEP)
+                kill_children_of(init, child, depth + 1);
             kill(child, SIGKILL);
         }
         while (*p == ' ')
@@ -298,5 +303,5 @@ void init_kill_all(const struct init *init)
     if (init->is_pid1)
         kill(-1, SIGKILL);
     else
-        kill_children_of(init, getpid());
+        kill_children_of(init, getpid(), 0);
 }

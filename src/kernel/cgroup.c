@@ -642,7 +642,7 @@ void coto_cgroup_kill(const struct coto_cgroup *group)
 
     if (fd < 0 || (group->version == 2 && coto_file_write_at(fd, "cgroup.kill", "1") == 0))
         return;
-    if (coto_file_read_at(fd, "cgroup.procs", text, sizeof text) <= 0)
+    if (coto_file_read_words_at(fd, "cgroup.procs", text, sizeof text) <= 0)
         return;
     for (char *p = text; isdigit((unsigned char)*p); p += *p == '\n') {
         pid_t pid = (pid_t)strtol(p, &p, 10);

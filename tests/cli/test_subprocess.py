@@ -1,11 +1,13 @@
 """Level 0: no isolation, by name only, and the result says so (R1.3)."""
 import json
 import os
+import resource
+import subprocess
 import time
 
 import pytest
 
-from .helpers import CORE, fastest, ok, on_terminal, refused, run, run_json, running, sh
+from .helpers import COTO, CORE, fastest, ok, on_terminal, refused, run, run_json, running, sh
 
 LEVEL = ("--isolation", "subprocess")
 PY = (*LEVEL, "--lang", "python", "-c")
@@ -113,3 +115,25 @@ def test_ends_with_its_supervisor(leftovers):
         began = time.monotonic()
         assert not leftovers(2)
         assert time.monotonic() - began < 2
+
+
+def test_a_deep_tree_is_ended_whole(leftovers):
+    """Each a child of the one before, deeper than coto-init's stack could follow."""
+    script = ("mkfifo bottom; f() { if [ $1 -gt 0 ]; then ( f $(($1 - 1)); : ); else echo $$ > bottom; sleep 60; fi; }\n"
+              "f 250 & read word < bottom; echo there")
+    small = 1 << 20, resource.getrlimit(resource.RLIMIT_STACK)[1]
+    done = run(*LEVEL, "--", "sh", "-c", script, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, small))
+    assert done.status == 0 and done.out == b"there\n", done
+    assert not leftovers(5)
+
+
+def test_nobody_else_is_killed_with_a_wide_tree():
+    """More children than one look at them has room for; half of a number would be one of eight bystanders."""
+    script = ("for i in 2 3 4 5 6 7 8 9; do sleep 300 & all=\"$all $!\"; done; echo 20000 > /proc/sys/kernel/ns_last_pid\n"
+              f"{COTO} run --isolation subprocess -- sh -c 'i=0; while [ $i -lt 1500 ]; do sleep 300 & i=$((i + 1)); done; echo $!' || exit\n"
+              "for i in $all; do kill -0 $i && echo $i; done")
+    done = subprocess.run(["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script],
+                          capture_output=True, text=True, timeout=120)
+    last, *alive = done.stdout.split()
+    assert int(last) > 21500, done
+    assert alive == list("23456789"), done

@@ -1,5 +1,6 @@
 #include "base/fd.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -79,6 +81,58 @@ static void whole_files(void **state)
     lseek(fd, 0, SEEK_SET);
     assert_int_equal(coto_fd_read_all(fd, 6, &buf), -1);
     assert_int_equal(errno, EFBIG);
+}
+
+/* Half of a process number is another process. */
+static void words_are_never_cut(void **state)
+{
+    struct room *room = *state;
+    char text[10];
+
+    put(room->fd, "list", "123 4567 89\n");
+    assert_int_equal(coto_file_read_words_at(room->fd, "list", text, sizeof text), 9);
+    assert_string_equal(text, "123 4567 ");
+    assert_int_equal(coto_file_read_words_at(room->fd, "list", text, 8), 4);
+    assert_string_equal(text, "123 ");
+    assert_int_equal(coto_file_read_words_at(room->fd, "list", text, 3), 0);
+    assert_string_equal(text, "");
+    put(room->fd, "lines", "12\n345\n6\n");
+    assert_int_equal(coto_file_read_words_at(room->fd, "lines", text, 6), 3);
+    assert_string_equal(text, "12\n");
+    assert_int_equal(coto_file_read_words_at(room->fd, "lines", text, sizeof text), 8);
+    assert_string_equal(text, "12\n345\n6");
+    assert_int_equal(coto_file_read_words_at(room->fd, "none", text, sizeof text), -1);
+}
+
+static int count_descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int count = 0;
+
+    assert_non_null(dir);
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+static void descriptors_past_the_most_are_closed(void **state)
+{
+    const int sent[4] = {0, 1, 2, 0};
+    int sv[2];
+    int got[2] = {-1, -1};
+    char byte;
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv), 0);
+    int before = count_descriptors();
+    assert_int_equal(coto_fd_send(sv[0], 'x', sent, 4), 0);
+    assert_int_equal(coto_fd_receive(sv[1], &byte, got, 2), 2);
+    assert_int_equal(count_descriptors(), before + 2);
+    close(got[0]);
+    close(got[1]);
+    close(sv[0]);
+    close(sv[1]);
 }
 
 static void early_end_is_an_error(void **state)
@@ -293,6 +347,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(whole_files, enter, leave),
+        cmocka_unit_test_setup_teardown(words_are_never_cut, enter, leave),
+        cmocka_unit_test_setup_teardown(descriptors_past_the_most_are_closed, enter, leave),
         cmocka_unit_test_setup_teardown(early_end_is_an_error, enter, leave),
         cmocka_unit_test_setup_teardown(open_beneath_refuses_every_way_out, enter, leave),
         cmocka_unit_test_setup_teardown(open_beneath_without_openat2, enter, leave),

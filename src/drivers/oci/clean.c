@@ -48,7 +48,7 @@ static void kill_listed(const char *dir)
     char text[8192];
 
     snprintf(path, sizeof path, "%s/cgroup.procs", dir);
-    if (coto_file_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
+    if (coto_file_read_words_at(AT_FDCWD, path, text, sizeof text) <= 0)
         return;
     for (char *p = text; isdigit((unsigned char)*p); p += *p == '\n') {
         pid_t pid = (pid_t)strtol(p, &p, 10);
