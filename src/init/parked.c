@@ -113,20 +113,10 @@ void init_sockets_wanted(struct init *init)
  * has run nothing of its program. */
 static ssize_t receive_answer(struct init *init, char *bytes, size_t room)
 {
-    union {
-        struct cmsghdr head;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct iovec iov = {bytes, room};
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
-                         .msg_controllen = sizeof control.space};
-    ssize_t n = recvmsg(init->parked_fd, &msg, MSG_CMSG_CLOEXEC);
-    struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
-
     coto_auto_fd fd = -1;
+    int count;
+    ssize_t n = coto_fd_receive_with(init->parked_fd, bytes, room, &fd, 1, &count);
 
-    if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(&fd, CMSG_DATA(c), sizeof(int));
     if (!init->has_answered) /* later ones may be the program's */
         init->sockets_fd = coto_take_fd(&fd);
     init->has_answered = true;

@@ -18,8 +18,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* It comes before the plan. */
-void launcher_take_hold(struct channel *channel, const struct coto_frame *create)
+/* It comes before the plan. A longer one would not fit into the answer to the next front. */
+int launcher_take_hold(struct channel *channel, const struct coto_frame *create, struct coto_err *err)
 {
     struct coto_field field = {0};
 
@@ -27,6 +27,10 @@ void launcher_take_hold(struct channel *channel, const struct coto_frame *create
     while (coto_field_next(create, &field) == 1 && field.tag != COTO_TAG_L_NUMBERS)
         if (field.tag == COTO_TAG_L_HOLD && channel->hold.len == 0)
             coto_buf_add(&channel->hold, field.data, field.len);
+    if (channel->hold.len <= COTO_LAUNCH_HOLD)
+        return 0;
+    coto_buf_clear(&channel->hold);
+    return coto_err_set(err, COTO_ERR_INTERNAL, 0, "launcher: what is to be held makes no sense");
 }
 
 void launcher_hold(struct box *box, struct channel *channel)

@@ -202,7 +202,7 @@ void launcher_template_says(struct launcher *l);
 void launcher_template_stop(struct launcher *l);
 
 /* hold.c */
-void launcher_take_hold(struct channel *channel, const struct coto_frame *create);
+int launcher_take_hold(struct channel *channel, const struct coto_frame *create, struct coto_err *err);
 void launcher_hold(struct box *box, struct channel *channel);
 void launcher_keeper_says(struct launcher *l, struct channel *keeper);
 void launcher_front_gone(struct launcher *l);

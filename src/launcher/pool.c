@@ -19,17 +19,19 @@
 
 /* ---- shelves ---- */
 
-/* Plans are compared as they travel; what else is in the frame comes before. */
+/* Plans are compared as they travel; what else is in the frame comes before, and is no part of what
+ * a shelf's sandboxes are made of. */
 static void plan_key(const struct coto_frame *frame, const unsigned char **ret_data, size_t *ret_len)
 {
     struct coto_field field = {0};
+    size_t from = 0;
 
     *ret_data = frame->payload;
     *ret_len = 0;
-    while (coto_field_next(frame, &field) == 1)
+    for (; coto_field_next(frame, &field) == 1; from = field.next)
         if (field.tag == COTO_TAG_L_NUMBERS) {
-            *ret_data = field.data;
-            *ret_len = (size_t)(frame->payload + frame->len - field.data);
+            *ret_data = frame->payload + from;
+            *ret_len = frame->len - from;
             return;
         }
 }
@@ -62,9 +64,12 @@ struct shelf *launcher_add_shelf(struct launcher *l, const struct coto_frame *pl
         return NULL;
     }
     struct shelf *shelf = &l->shelves[l->shelf_count];
+    const unsigned char *key;
+    size_t len;
+    plan_key(plan, &key, &len);
     *shelf = (struct shelf){0};
     shelf->queue_end = &shelf->queue;
-    coto_buf_add(&shelf->key, plan->payload, plan->len);
+    coto_buf_add(&shelf->key, key, len);
     if (shelf->key.failed) {
         coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "pool");
         return NULL;
@@ -165,7 +170,10 @@ void launcher_create(struct launcher *l, struct channel *channel, const struct c
     struct shelf *shelf = launcher_find_shelf(l, frame);
     struct coto_err err = {0};
 
-    launcher_take_hold(channel, frame);
+    if (launcher_take_hold(channel, frame, &err)) {
+        launcher_answer_error(l, channel, &err);
+        return;
+    }
     if (shelf) {
         struct box *box = take_ready(l, shelf);
         for (; box && is_dead(box); box = take_ready(l, shelf))

@@ -65,7 +65,8 @@ static int answer(struct launcher *l, struct channel *channel, size_t at, int fd
 {
     coto_frame_end(&l->out, at);
     channel->waits = false;
-    int failed = channel->gone ? -1 : coto_launch_send(channel->fd, &l->out, fd);
+    /* A front that asks and does not read gets no answer: nobody else waits for it. */
+    int failed = channel->gone ? -1 : coto_launch_send_now(channel->fd, &l->out, fd);
     coto_buf_clear(&l->out);
     if (channel->gone)
         free_channel(l, channel);
@@ -86,7 +87,7 @@ void launcher_answer_error(struct launcher *l, struct channel *channel, const st
     if (channel->gone)
         free_channel(l, channel);
     else
-        coto_launch_send(channel->fd, &l->out, -1);
+        coto_launch_send_now(channel->fd, &l->out, -1);
     coto_buf_clear(&l->out);
 }
 
@@ -279,7 +280,7 @@ void launcher_take_message(struct launcher *l, struct channel *channel)
         launcher_keeper_says(l, channel);
         return;
     }
-    int got = coto_launch_receive(channel->fd, &l->in, &frame, &fd);
+    int got = coto_launch_receive_now(channel->fd, &l->in, &frame, &fd);
 
     if (got < 0 && errno == EAGAIN)
         return;

@@ -1,5 +1,6 @@
 """coto-launch alone, with a front that was taken over at the other end: it asks for what no front of
 ours would. The frames are those of wire_frames.py; a plan is as drivers/launcher/talk.c sends it."""
+import contextlib
 import os
 import pathlib
 import re
@@ -23,6 +24,7 @@ CAP_CHOWN, CAP_SYS_ADMIN = 1 << 0, 1 << 21
 PLAN = dict.fromkeys(NUMBERS, 0) | {"need": CORE, "want": CORE, "uid": 9999, "gid": 9999, "memory_bytes": NONE, "swap_bytes": NONE, "cpus_milli": NONE, "pids": NONE, "iops": NONE,
                                     "cpu_time_ms": NONE, "disk_bytes": 1 << 20, "tmp_bytes": 1 << 20, "inodes": 1000}
 SECONDS = 60
+HOLD = int(re.search(r"COTO_LAUNCH_HOLD \((\d+)u \* 1024\)", (ROOT / "src/drivers/launcher/client.h").read_text())[1]) * 1024
 
 
 class Launcher:
@@ -160,3 +162,64 @@ def test_no_interpreter_is_parked_in_a_native_sandbox(launch):
         size, number, proc = struct.unpack("<IHH", stream.recv(8, socket.MSG_WAITALL))
         answer = Frame(number, proc, stream.recv(size, socket.MSG_WAITALL))
     assert answer.kind == "ERROR" and answer.number("KIND") == KIND["FORBIDDEN"], answer
+
+
+def descriptors(it):
+    return len(os.listdir(f"/proc/{it.process.pid}/fd"))
+
+
+def test_descriptors_that_nobody_asked_for_are_closed(launch):
+    """However many come with a message: the launcher outlives the front that sent them."""
+    it = launch()
+    it.ask("STATUS")
+    before = descriptors(it)
+    with open(os.devnull, "rb") as null:
+        for count in (1, 2, 3, 8):
+            for _ in range(5):
+                socket.send_fds(it.control, [frame("STATUS")], [null.fileno()] * count)
+                assert it.control.recv(1 << 17)
+    assert descriptors(it) == before
+
+
+def test_a_channel_whose_answers_nobody_reads_holds_up_nobody(launch):
+    it = launch()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        socket.send_fds(it.control, [frame("CHANNEL")], [theirs.fileno()])
+        assert it.control.recv(1 << 17)
+        ours.setblocking(False)
+        for _ in range(20):
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    ours.send(frame("STATUS"))
+            assert it.ask("STATUS")[0].kind == "STATUS_IS"
+
+
+def test_what_the_next_front_must_know_is_bounded(launch):
+    """Else the answer to that one would be too long to be sent."""
+    it = launch()
+    assert "makes no sense" in refusal(it.ask("CREATE", ("L_HOLD", b"x" * 60000)))
+    got, fd = it.ask("CREATE", ("L_HOLD", b"x" * HOLD))
+    assert got.kind == "CREATED", got.bytes("TEXT")
+    os.close(fd)
+    got, fd = it.ask("HELD")
+    assert got.kind == "CREATED" and len(got.bytes("L_HOLD")) == HOLD
+    os.close(fd)
+
+
+def test_a_sandbox_kept_ready_is_of_the_plan_it_is_asked_by(launch):
+    """Whatever stood before the plan when it was put on the shelf."""
+    it = launch()
+    got, _ = it.ask("WARM", ("S_TMPFS", "/planted"), ("S_TMPFS_SIZE", 4096), ("CWD", "/elsewhere"), ("L_MIN", 1), ("L_MAX", 1))
+    assert got.kind == "DONE", got.bytes("TEXT")
+    got, fd = it.ask("CREATE")
+    assert got.kind == "CREATED", got.bytes("TEXT")
+    with socket.socket(fileno=fd) as stream:
+        stream.settimeout(SECONDS)
+        for path, kind in (("/planted", "ERROR"), ("/elsewhere", "ERROR"), ("/workspace", "FILE")):
+            stream.sendall(frame("GET", 9, ("PATH", path)))
+            answers = []
+            while not answers or answers[-1].kind not in ("ERROR", "COLLECTED"):
+                size, number, proc = struct.unpack("<IHH", stream.recv(8, socket.MSG_WAITALL))
+                answers.append(Frame(number, proc, stream.recv(size, socket.MSG_WAITALL) if size else b""))
+            assert answers[0].kind == kind, path

@@ -9,10 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* ---- packets ---- */
 
-int coto_launch_send(int fd, const struct coto_buf *frame, int attach_fd)
+static int send_packet(int fd, const struct coto_buf *frame, int attach_fd, int flags)
 {
     union {
         struct cmsghdr head;
@@ -35,23 +36,43 @@ int coto_launch_send(int fd, const struct coto_buf *frame, int attach_fd)
         memcpy(CMSG_DATA(&control.head), &attach_fd, sizeof attach_fd);
     }
     do
-        n = sendmsg(fd, &msg, MSG_NOSIGNAL);
+        n = sendmsg(fd, &msg, MSG_NOSIGNAL | flags);
     while (n < 0 && errno == EINTR);
     return n < 0 ? -1 : 0;
 }
 
+int coto_launch_send(int fd, const struct coto_buf *frame, int attach_fd)
+{
+    return send_packet(fd, frame, attach_fd, 0);
+}
+
+int coto_launch_send_now(int fd, const struct coto_buf *frame, int attach_fd)
+{
+    return send_packet(fd, frame, attach_fd, MSG_DONTWAIT);
+}
+
+/* The first; space for one has room for two, and who sends more is not ours. */
 static int attached_fd(struct msghdr *msg)
 {
     int fd = -1;
 
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c))
-        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-            c->cmsg_len == CMSG_LEN(sizeof(int)) && fd < 0)
-            memcpy(&fd, CMSG_DATA(c), sizeof fd);
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t at = CMSG_LEN(0); at + sizeof(int) <= c->cmsg_len; at += sizeof(int)) {
+            int next;
+            memcpy(&next, (char *)c + at, sizeof next);
+            if (fd < 0)
+                fd = next;
+            else
+                close(next);
+        }
+    }
     return fd;
 }
 
-int coto_launch_receive(int fd, struct coto_buf *buf, struct coto_frame *ret_frame, int *ret_fd)
+static int receive_packet(int fd, struct coto_buf *buf, struct coto_frame *ret_frame, int *ret_fd,
+                          int flags)
 {
     union {
         struct cmsghdr head;
@@ -72,7 +93,7 @@ int coto_launch_receive(int fd, struct coto_buf *buf, struct coto_frame *ret_fra
         return -1;
     }
     do
-        n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
+        n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | flags);
     while (n < 0 && errno == EINTR);
     if (n <= 0)
         return (int)n;
@@ -86,6 +107,16 @@ int coto_launch_receive(int fd, struct coto_buf *buf, struct coto_frame *ret_fra
         return -1;
     }
     return 1;
+}
+
+int coto_launch_receive(int fd, struct coto_buf *buf, struct coto_frame *ret_frame, int *ret_fd)
+{
+    return receive_packet(fd, buf, ret_frame, ret_fd, 0);
+}
+
+int coto_launch_receive_now(int fd, struct coto_buf *buf, struct coto_frame *ret_frame, int *ret_fd)
+{
+    return receive_packet(fd, buf, ret_frame, ret_fd, MSG_DONTWAIT);
 }
 
 /* ---- plans ---- */

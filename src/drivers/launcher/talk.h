@@ -26,6 +26,9 @@ int coto_launch_send(int fd, const struct coto_buf *frame, int attach_fd);
 /* Receives one frame into buf (emptied first); *ret_frame borrows from it. *ret_fd is the
  * attached descriptor or -1. 1: a frame; 0: the other end is gone; -1: errno says why. */
 int coto_launch_receive(int fd, struct coto_buf *buf, struct coto_frame *ret_frame, int *ret_fd);
+/* The same without waiting (EAGAIN), for who must not depend on what the other end does. */
+int coto_launch_send_now(int fd, const struct coto_buf *frame, int attach_fd);
+int coto_launch_receive_now(int fd, struct coto_buf *buf, struct coto_frame *ret_frame, int *ret_fd);
 
 /* ---- plans: what a sandbox is made of, not what runs in it ---- */
 
