@@ -71,8 +71,8 @@ static bool may_map_ranges(void)
     return syscall(SYS_capget, &header, data) == 0 && (data[0].effective & need) == need;
 }
 
-/* First id of the caller's range in /etc/subuid or /etc/subgid; 0: none. */
-static unsigned subordinate(const char *file, const char *name)
+/* An id of the caller's range in /etc/subuid or /etc/subgid; 0: there is none. */
+static unsigned subordinate(const char *file, const char *name, unsigned number)
 {
     coto_auto_buf buf = {0};
     coto_auto_fd fd = open(file, O_RDONLY | O_CLOEXEC);
@@ -88,22 +88,24 @@ static unsigned subordinate(const char *file, const char *name)
         line += *line == '\n';
         if (sscanf(line, "%63[^:]:%u:%u", who, &start, &count) == 3 && count > 0 &&
             (strcmp(who, id) == 0 || (name && strcmp(who, name) == 0)))
-            return start + (unsigned)getpid() % (count < 65536 ? count : 65536);
+            return start + number % (count < 65536 ? count : 65536);
     }
     return 0;
 }
 
 static bool choose_subuid(struct coto_idmap *map)
 {
+    static unsigned made; /* by this process: a launcher makes many */
     struct passwd *pw = getpwuid(getuid());
     const char *name = pw ? pw->pw_name : NULL;
+    unsigned number = (unsigned)getpid() + made++;
 
     if (access(NEWUIDMAP, X_OK) || access(NEWGIDMAP, X_OK)) {
         snprintf(map->why, sizeof map->why, "newuidmap is not installed (Debian package uidmap)");
         return false;
     }
-    map->host_uid = subordinate("/etc/subuid", name);
-    map->host_gid = subordinate("/etc/subgid", name);
+    map->host_uid = subordinate("/etc/subuid", name, number);
+    map->host_gid = subordinate("/etc/subgid", name, number);
     if (!map->host_uid || !map->host_gid) {
         snprintf(map->why, sizeof map->why, "the caller has no range in /etc/subuid and /etc/subgid");
         return false;

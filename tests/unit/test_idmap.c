@@ -91,6 +91,21 @@ static int subordinate_range(void)
     return map_is_written(&map);
 }
 
+/* A launcher makes many: none has the ids of another. */
+static int each_sandbox_its_own(void)
+{
+    struct coto_idmap first;
+    struct coto_idmap second;
+    struct coto_err err = {0};
+
+    CHECK(become("tester:200000:65536\n") == 0);
+    CHECK(coto_idmap_choose(COTO_IDMAP_AUTO, &first, &err) == 0 && first.kind == COTO_MAP_SUBUID);
+    CHECK(coto_idmap_choose(COTO_IDMAP_AUTO, &second, &err) == 0 && second.kind == COTO_MAP_SUBUID);
+    CHECK(first.host_uid != second.host_uid && first.host_gid != second.host_gid);
+    CHECK(second.host_uid >= 200000 && second.host_uid < 265536);
+    return map_is_written(&second);
+}
+
 static int range_by_number(void)
 {
     struct coto_idmap map;
@@ -161,6 +176,7 @@ static int root_of_a_container(void)
 }
 
 CHILD_TEST(subordinate_range)
+CHILD_TEST(each_sandbox_its_own)
 CHILD_TEST(range_by_number)
 CHILD_TEST(no_range)
 CHILD_TEST(foreign_range)
@@ -173,6 +189,7 @@ int main(void)
         cmocka_unit_test(test_subordinate_range), cmocka_unit_test(test_range_by_number),
         cmocka_unit_test(test_no_range),          cmocka_unit_test(test_foreign_range),
         cmocka_unit_test(test_root_of_one_id),    cmocka_unit_test(test_root_of_a_container),
+        cmocka_unit_test(test_each_sandbox_its_own),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
