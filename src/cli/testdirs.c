@@ -103,12 +103,78 @@ static const char *word_of(mode_t mode)
                            : "a special file";
 }
 
+/* A directory with any kind of __init__ goes before a module's file. */
+static bool is_package(int dirfd, const char *name)
+{
+    coto_auto_fd fd = coto_path_open_beneath(dirfd, name, O_RDONLY | O_DIRECTORY, 0);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+    bool found = false;
+
+    if (!dir)
+        return false;
+    coto_take_fd(&fd);
+    while (!found && (entry = readdir(dir)))
+        found = strncmp(entry->d_name, "__init__.", 9) == 0;
+    closedir(dir);
+    return found;
+}
+
+/* Whether make or Python takes `name` where they are asked for `test`, a file beside it. */
+static bool stands_in(int dirfd, const char *test, const char *name)
+{
+    size_t stem = strlen(test) > 3 ? strlen(test) - 3 : 0;
+    struct stat st;
+
+    if (!strcmp(test, "Makefile") || !strcmp(test, "makefile"))
+        return !strcmp(name, "GNUmakefile") ||
+               (*test == 'M' && !strcmp(name, "makefile"));
+    if (stem == 0 || strcmp(test + stem, ".py") != 0 || strncmp(name, test, stem) != 0)
+        return false;
+    size_t n = strlen(name);
+    if (name[stem] == '.')
+        return n >= stem + 3 && !strcmp(name + n - 3, ".so");
+    if (name[stem] || fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW))
+        return false;
+    return S_ISLNK(st.st_mode) || is_package(dirfd, name);
+}
+
+/* A file of another name can take a test's place too, unless the tests bring that one as well. */
+static int find_stand_in(struct walk *walk, int tests_fd, const char *path)
+{
+    const struct coto_testdirs *dirs = walk->arg;
+    const char *slash = strrchr(path, '/');
+    coto_auto_free char *parent = slash ? strndup(path, (size_t)(slash - path)) : NULL;
+    coto_auto_fd fd = coto_path_open_beneath(dirs->submission_fd, parent ? parent : ".",
+                                             O_RDONLY | O_DIRECTORY, 0);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const char *test = slash ? slash + 1 : path;
+    struct dirent *entry;
+    int found = 0;
+
+    if (!dir)
+        return 0;
+    coto_take_fd(&fd);
+    while (!found && (entry = readdir(dir))) {
+        if (!stands_in(dirfd(dir), test, entry->d_name) ||
+            !faccessat(tests_fd, entry->d_name, F_OK, AT_SYMLINK_NOFOLLOW))
+            continue;
+        coto_err_set(walk->err, COTO_ERR_INPUT, 0,
+                     "submission: its '%s' would be read in place of the tests' '%s'",
+                     entry->d_name, path);
+        found = coto_err_remedy(walk->err, "take it out of the submission: tests are laid over it");
+    }
+    closedir(dir);
+    return found;
+}
+
 static int visit_fit(struct walk *walk, int dirfd, const char *path, const struct stat *st)
 {
     const struct coto_testdirs *dirs = walk->arg;
     struct stat other;
 
-    (void)dirfd;
+    if (S_ISREG(st->st_mode) && find_stand_in(walk, dirfd, path))
+        return -1;
     /* Parents came first and are directories on both sides, so this name is
      * looked up where the tests will be written. */
     if (fstatat(dirs->submission_fd, path, &other, AT_SYMLINK_NOFOLLOW))
@@ -209,31 +275,28 @@ static bool module_exists(const char *globs, const char *rootfs)
     return false;
 }
 
-static bool fits(const struct coto_testdirs *dirs, const char *rootfs,
-                 const struct coto_runner *runner)
+static bool fits(int dirfd, const char *rootfs, const struct coto_runner *runner)
 {
     struct walk walk = {.visit = visit_runner, .arg = (void *)(uintptr_t)runner};
 
-    if (runner->module && !module_exists(runner->module, rootfs))
-        return false;
-    if (dirs->tests && walk_dir(&walk, dirs->tests_fd, "", 0))
-        return true;
-    walk.entries = 0;
-    return walk_dir(&walk, dirs->submission_fd, "", 0);
+    return (!runner->module || module_exists(runner->module, rootfs)) &&
+           walk_dir(&walk, dirfd, "", 0);
 }
 
 int coto_testdirs_detect(const struct coto_testdirs *dirs, const char *rootfs,
                          const struct coto_runner **ret_runner, struct coto_err *err)
 {
+    const int folders[] = {dirs->tests ? dirs->tests_fd : -1, dirs->submission_fd};
     coto_auto_buf names = {0};
 
-    for (size_t i = 0; i < coto_runner_count; i++) {
-        if (fits(dirs, rootfs, &coto_runners[i])) {
-            *ret_runner = &coto_runners[i];
-            return 0;
-        }
+    for (size_t f = 0; f < 2; f++)
+        for (size_t i = 0; i < coto_runner_count && folders[f] >= 0; i++)
+            if (fits(folders[f], rootfs, &coto_runners[i])) {
+                *ret_runner = &coto_runners[i];
+                return 0;
+            }
+    for (size_t i = 0; i < coto_runner_count; i++)
         coto_buf_addf(&names, "%s%s", i ? ", " : "", coto_runners[i].name);
-    }
     coto_err_set(err, COTO_ERR_INPUT, 0, "test: no tests that a known runner would find%s%s",
                  dirs->tests ? " in '" : "", dirs->tests ? dirs->tests : "");
     if (dirs->tests)

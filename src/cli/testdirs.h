@@ -20,10 +20,12 @@ void coto_testdirs_close(struct coto_testdirs *dirs);
 
 /* Whether each file of the tests can take its place: where they have a file,
  * the submission must have a file or nothing; where they have a directory, a
- * directory or nothing. A link in the way would send a test elsewhere. */
+ * directory or nothing. A link in the way would send a test elsewhere. Nor may the
+ * submission have what make or Python would read instead of a test's file. */
 int coto_testdirs_check(const struct coto_testdirs *dirs, struct coto_err *err);
 
-/* The first runner whose files are in either folder. `rootfs` is the root file
+/* The first runner whose files are in the tests; only where they have none of
+ * any runner's, in the submission: it must not choose who judges it. `rootfs` is the root file
  * system of the sandbox, "" for the host's. */
 int coto_testdirs_detect(const struct coto_testdirs *dirs, const char *rootfs,
                          const struct coto_runner **ret_runner, struct coto_err *err);

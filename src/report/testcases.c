@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
 
 /* ---- text ---- */
 
@@ -119,9 +121,9 @@ int64_t coto_text_decimal(struct coto_text text, int64_t unit)
 
 /* ---- the list ---- */
 
-static uint32_t hash_of(struct coto_text name)
+static uint32_t hash_of(const struct coto_cases *cases, struct coto_text name)
 {
-    uint32_t hash = 2166136261u;
+    uint32_t hash = 2166136261u ^ cases->seed;
 
     for (size_t i = 0; i < name.n; i++)
         hash = (hash ^ (unsigned char)name.p[i]) * 16777619u;
@@ -131,7 +133,7 @@ static uint32_t hash_of(struct coto_text name)
 struct coto_case *coto_cases_find(struct coto_cases *cases, size_t from, struct coto_text name)
 {
     name = coto_text_head(name, COTO_CASE_NAME_MAX);
-    uint32_t hash = hash_of(name);
+    uint32_t hash = hash_of(cases, name);
     int32_t at = cases->newest[hash % COTO_CASES_SLOTS] - 1;
 
     for (; at >= 0 && (size_t)at >= from; at = cases->items[at].older) {
@@ -169,7 +171,7 @@ static struct coto_case *add(struct coto_cases *cases, struct coto_text name)
         copy[i] = name.p[i] ? name.p[i] : '?';
     copy[name.n] = '\0';
     struct coto_case *item = &cases->items[cases->count++];
-    *item = (struct coto_case){.name = copy, .duration_us = -1, .hash = hash_of(name)};
+    *item = (struct coto_case){.name = copy, .duration_us = -1, .hash = hash_of(cases, name)};
     int32_t *newest = &cases->newest[item->hash % COTO_CASES_SLOTS];
     item->older = *newest - 1;
     *newest = (int32_t)cases->count;
@@ -283,6 +285,8 @@ void coto_cases_parse(const struct coto_runner *runner, const struct coto_buf *o
     };
     struct coto_cases cases = {0};
 
+    if (getrandom(&cases.seed, sizeof cases.seed, GRND_NONBLOCK) < 0)
+        cases.seed = (uint32_t)getpid();
     readers[runner->format]((struct coto_text){coto_buf_str(output), output->len}, &cases);
     if (runner->format == COTO_FORMAT_MAKE && cases.count == 0 && exit_code >= 0) {
         struct coto_case *item = coto_cases_add(&cases, (struct coto_text){"make test", 9});

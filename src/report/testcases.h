@@ -46,6 +46,7 @@ struct coto_cases {
     bool failed;      /* out of memory, or over COTO_CASES_MAX */
     /* 1 + index of the newest case by low hash bits: an output of a million
      * repeated names must not cost a million searches. */
+    uint32_t seed; /* of the hashes: nobody chooses names that share a slot */
     int32_t newest[COTO_CASES_SLOTS];
 };
 

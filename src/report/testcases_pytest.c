@@ -16,6 +16,9 @@
 
 #include <string.h>
 
+/* A million forged sections must not cost a million searches: past this they are about nobody. */
+#define LOOK_MAX ((size_t)10000000)
+
 struct pytest {
     struct coto_cases *cases;
     int64_t collected;
@@ -23,6 +26,8 @@ struct pytest {
     bool in_durations;
     bool in_summary;
     size_t told;          /* index of the case a section is about; SIZE_MAX none */
+    size_t next;          /* sections come in the order of their cases: where to look first */
+    size_t looked;        /* cases looked at for sections so far */
     struct coto_buf section_name;
     struct coto_buf section; /* text of a section about no known case */
 };
@@ -117,10 +122,13 @@ static void open_section(struct pytest *py, struct coto_text title)
     }
     if (!coto_text_eat(&title, "ERROR at setup of "))
         coto_text_eat(&title, "ERROR at teardown of ");
-    for (size_t i = 0; i < py->cases->count; i++) {
-        const struct coto_case *item = &py->cases->items[i];
+    size_t count = py->cases->count;
+    for (size_t i = 0; i < count && py->looked < LOOK_MAX; i++, py->looked++) {
+        size_t at = (py->next + i) % count;
+        const struct coto_case *item = &py->cases->items[at];
         if (!item->passed && item->message.len == 0 && is_called(item->name, title)) {
-            py->told = i;
+            py->told = at;
+            py->next = at + 1;
             return;
         }
     }

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* Where the workspace itself is read-only, builds happen in a copy. Where /tmp
+/* HOME is the submission's: what tools look for there (GOENV, Python's -s) is not read.
+ * Where the workspace itself is read-only, builds happen in a copy. Where /tmp
  * is not the sandbox's own, temporary files go below the workspace, but not into
  * it: go takes no module from the directory of temporary files. */
 const char coto_runner_prelude[] =
@@ -12,13 +13,16 @@ const char coto_runner_prelude[] =
     "    export HOME=" COTO_RUNNER_COPY "\n"
     "fi\n"
     "[ \"$TMPDIR\" != \"$HOME\" ] || { mkdir -p .tmp && export TMPDIR=\"$HOME/.tmp\"; }\n"
-    "export PYTHONDONTWRITEBYTECODE=1 GOTOOLCHAIN=local GOPROXY=off GOTELEMETRY=off\n"
+    "export PYTHONDONTWRITEBYTECODE=1 GOTOOLCHAIN=local GOPROXY=off GOTELEMETRY=off GOENV=off\n"
     "export NO_COLOR=1 TERM=dumb\n";
 
 /* As python3 -m would, except that the module is imported before the workspace
- * is on the path: a submission's own pytest.py must not stand in for pytest. */
+ * is on the path: a submission's own pytest.py must not stand in for pytest. Nor
+ * may compiled files it brings stand in for the tests. */
 #define IMPORT_FIRST(module)                                                                       \
-    "import sys; del sys.path[0]; import " module "; sys.path.insert(0, \"\"); "
+    "import sys; del sys.path[0]; import os, shutil, " module "; "                                 \
+    "[shutil.rmtree(p + \"/__pycache__\") for p, d, f in os.walk(\".\") if \"__pycache__\" in d]; "   \
+    "sys.path.insert(0, \"\"); "
 
 const struct coto_runner coto_runners[] = {
     {
@@ -40,7 +44,7 @@ const struct coto_runner coto_runners[] = {
         .tool = "python3",
         .package = "python3-pytest",
         /* Without --durations no case would have a time. */
-        .script = "exec python3 -c '" IMPORT_FIRST("pytest") "sys.exit(pytest.main(sys.argv[1:]))' "
+        .script = "exec python3 -s -c '" IMPORT_FIRST("pytest") "sys.exit(pytest.main(sys.argv[1:]))' "
                   "-v --tb=short -p no:cacheprovider --color=no --durations=0 --durations-min=0\n",
         .format = COTO_FORMAT_PYTEST,
     },
@@ -50,7 +54,7 @@ const struct coto_runner coto_runners[] = {
         .tool = "python3",
         .package = "python3",
         /* -b keeps what the tests print out of the lines that tell results. */
-        .script = "exec python3 -c '" IMPORT_FIRST("unittest")
+        .script = "exec python3 -s -c '" IMPORT_FIRST("unittest")
                   "unittest.main(module=None)' discover -v -b -p '*test*.py'\n",
         .format = COTO_FORMAT_UNITTEST,
     },
@@ -67,8 +71,10 @@ const struct coto_runner coto_runners[] = {
         .files = " CMakeLists.txt ",
         .tool = "cmake",
         .package = "cmake",
-        .script = "cmake -S . -B build && cmake --build build && "
-                  "ctest --test-dir build --output-on-failure\n",
+        /* What the submission has left in a build directory would be believed. */
+        .script = "b=build; [ ! -e $b ] || b=$(mktemp -d ./build.XXXXXX) || exit 2\n"
+                  "cmake -S . -B $b && cmake --build $b && "
+                  "ctest --test-dir $b --output-on-failure\n",
         .format = COTO_FORMAT_CTEST,
     },
     {

@@ -1,5 +1,8 @@
 """coto test: a submission against its tests, one row per case (R1.5)."""
 import json
+import os
+import py_compile
+import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -114,6 +117,119 @@ def test_a_submission_that_ends_the_runner_is_not_green(tmp_path):
     suite = ElementTree.parse(file).getroot().find("testsuite")
     assert (suite.get("tests"), suite.get("errors")) == ("1", "1")
     assert "no test case" in suite.find("testcase/error").get("message")
+
+
+def lays(folder, files):
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+GO_THAT_PASSES = {"go.mod": "module m\n\ngo 1.19\n", "a_test.go": 'package m\n\nimport "testing"\n\nfunc TestGood(t *testing.T) {}\n'}
+
+
+def test_a_submission_does_not_choose_its_runner(tmp_path):
+    """Files of another runner in the submission must not keep the tests from being run."""
+    _, tests = project("unittest", tmp_path)
+    cheat = lays(tmp_path / "cheat", {"add.py": "def add(a, b): return 0\n", **GO_THAT_PASSES})
+    status, result = judged(cheat, tests)
+    assert (status, result["passed"]) == (1, False) and result["runner"] in ("pytest", "unittest"), result
+    status, result = judged("--runner", "go", cheat, tests)
+    assert status == 0 and result["cases"], "control: these files pass by themselves"
+
+
+# what the submission brings: nothing of it may take the place of a test or its runner
+SETTINGS = {
+    "go": {".config/go/env": "GOFLAGS=-run=Good\n"},
+    "pytest": {f".local/lib/python3.{sys.version_info.minor}/site-packages/pytest.py":
+               "def main(args):\n    print('test_add.py::test_good PASSED [100%]\\n\\n=== 1 passed in 0.01s ===')\n    return 0\n"},
+    "ctest": {"build/CTestCustom.cmake": "set(CTEST_CUSTOM_TESTS_IGNORE bad)\n"},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_that_a_submission_brings_are_not_read(name, tmp_path):
+    submission, tests = project(name, tmp_path)
+    lays(submission, SETTINGS[name])
+    status, result = judged("--runner", name, submission, tests)
+    assert (status, result["passed"], len(result["cases"])) == (1, False, 2), result["output"]
+
+
+def test_compiled_files_of_a_submission_are_not_taken_for_tests(tmp_path):
+    submission, tests = project("unittest", tmp_path)
+    good = tests / "good.txt"
+    good.write_text("import unittest\nclass T(unittest.TestCase):\n    def test_good(self): pass\n")
+    for folder in ("", "deep/"):
+        cache = submission / folder / "__pycache__"
+        cache.mkdir(parents=True)
+        py_compile.compile(good, cfile=cache / f"add_test_case.{sys.implementation.cache_tag}.pyc",
+                           invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    status, result = judged("--runner", "unittest", submission, tests)
+    assert (status, result["passed"], len(result["cases"])) == (1, False, 2), result["output"]
+
+
+@pytest.mark.parametrize("name, file", [("make", "GNUmakefile"), ("make", "makefile"), ("unittest", "add_test_case.so"),
+                                        ("pytest", "test_add/__init__.py"), ("pytest", "test_add.cpython-311-x86_64-linux-gnu.so")])
+def test_what_would_be_read_instead_of_a_test_is_refused(name, file, tmp_path):
+    submission, tests = project(name, tmp_path)
+    lays(submission, {file: "test:\n\t@echo PASS: all\n"})
+    refused(coto("test", submission, tests), 66, "in place of the tests'", file.split("/")[0])
+    lays(tests, {file.split("/")[0]: ""}) if name == "make" else None
+    if name == "make":
+        assert b"in place of" not in coto("test", submission, tests).err, "the tests have one themselves"
+
+
+def test_junit_is_neither_written_through_a_link_nor_waited_for(tmp_path):
+    submission, tests = project("pytest", tmp_path)
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (submission / "link.xml").symlink_to(victim)
+    os.mkfifo(submission / "fifo.xml")
+    refused(coto("test", "--junit", submission / "link.xml", submission, tests), 73, "link.xml")
+    done = coto("test", "--junit", submission / "fifo.xml", submission, tests, timeout=60)
+    refused(done, 73, "fifo.xml")
+    assert victim.read_text() == "mine"
+    done = coto("test", "-q", "--junit", "/dev/stdout", submission, tests)
+    assert done.status == 1 and b"<testsuites" in done.out, done
+
+
+# outputs of less than 10 MB that once took the supervisor minutes to read, after the time limit
+SLOW_TO_READ = {
+    "pytest": ("python3", {"test_a.py": "def test_a(): pass\n", "conftest.py": (
+        "import fcntl, os\n"
+        "def is_ours(f):\n"
+        "    try: return os.readlink(f'/proc/self/fd/{f}')[:4] == 'pipe' and fcntl.fcntl(f, fcntl.F_GETFL) & 3 == 1\n"
+        "    except OSError: return False\n"
+        "fd = next(f for f in range(1, 64) if is_ours(f))\n"
+        "def say(text):\n"
+        "    data = memoryview(text.encode())\n"
+        "    while data: data = data[os.write(fd, data[:65536]):]\n"
+        "for i in range(9990): say('d/' * 100 + f't.py::t{i} FAILED [ 1%]\\n')\n"
+        "say('=== FAILURES ===\\n' + '_ q _\\n' * 1200000)\n"
+        "os._exit(0)\n")}),
+    "node": ("node", {"big.test.js": "//" + "x" * ((4 << 20) - 200) + "\n", "z.test.js": (
+        "const lines = Array.from({length: 9900}, (_, i) => `ok ${i} - /workspace/big.test.js\\n`);\n"
+        "require('fs').writeFileSync(`/proc/${process.ppid}/fd/1`, lines.join(''));\n")}),
+    "make": ("cc", {"Makefile": "test: slots\n\t@./slots\nslots: slots.c\n\t@cc -O2 -o $@ slots.c\n", "slots.c": (
+        "#include <stdio.h>\nint main(void) {\n    char b[16], first[16] = \"\";\n"
+        "    for (unsigned i = 0, n = 0; n < 9900; i++) {\n        unsigned h = 2166136261u;\n"
+        "        snprintf(b, sizeof b, \"T%x\", i);\n"
+        "        for (char *p = b; *p; p++) h = (h ^ (unsigned char)*p) * 16777619u;\n"
+        "        if ((h ^ h >> 16) % 4096 != 7) continue;\n"
+        "        if (!n++) snprintf(first, sizeof first, \"%s\", b);\n        printf(\"PASS: %s\\n\", b);\n    }\n"
+        "    for (int i = 0; i < 700000; i++) printf(\"PASS: %s\\n\", first);\n    return 0;\n}\n")}),
+}
+
+
+@pytest.mark.parametrize("name", SLOW_TO_READ)
+def test_no_output_keeps_the_supervisor_reading(name, tmp_path):
+    program, files = SLOW_TO_READ[name]
+    assert tool(program)
+    done = coto("test", "--json", *FLAGS, "--runner", name, lays(tmp_path / "s", files), timeout=150)
+    result = json.loads(done.out)
+    assert len(result["cases"]) > 9000, result["output"][-500:]
+    assert done.seconds - result["duration_ms"] / 1000 < 15, "read after the program's end"
 
 
 def test_originals_are_untouched(tmp_path):

@@ -118,6 +118,41 @@ static void test_detect(void **state)
     open_both(room, true);
     assert_string_equal(detect(room, ""), "none");
     assert_non_null(strstr(room->err.remedy, "--runner go, pytest"));
+    put(room, "s/go.mod", "");
+    assert_string_equal(detect(room, ""), "go");
+    put(room, "t/a.test.js", ""); /* the tests go first */
+    assert_string_equal(detect(room, ""), "node");
+}
+
+static void test_what_stands_in(void **state)
+{
+    static const struct {
+        const char *test, *other;
+        bool is_refused;
+    } rows[] = {
+        {"t/Makefile", "s/GNUmakefile", true}, {"t/Makefile", "s/makefile", true},
+        {"t/makefile", "s/GNUmakefile", true}, {"t/makefile", "s/Makefile", false},
+        {"t/Makefile", "s/d/GNUmakefile", false}, {"t/d/Makefile", "s/d/GNUmakefile", true},
+        {"t/a.py", "s/a.so", true}, {"t/a.py", "s/a.abi3.so", true},
+        {"t/a.py", "s/ab.so", false}, {"t/a.py", "s/a.txt", false},
+        {"t/a.py", "s/a/x.py", false}, {"t/a.py", "s/a/__init__.pyc", true},
+        {"t/d/a.py", "s/d/a/__init__.py", true}, {"t/.py", "s/.so", false},
+        {"t/a.js", "s/a.so", false},
+    };
+    struct room *room = *state;
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        put(room, rows[i].test, "");
+        put(room, rows[i].other, "");
+        open_both(room, true);
+        int refused = coto_testdirs_check(&room->dirs, &room->err);
+        if ((refused != 0) != rows[i].is_refused)
+            fail_msg("%s beside %s", rows[i].other, rows[i].test);
+        assert_true(!refused || strstr(room->err.text, "in place of the tests'"));
+        assert_int_equal(coto_path_remove_tree(room->fd, "s"), 0);
+        assert_int_equal(coto_path_remove_tree(room->fd, "t"), 0);
+        assert_int_equal(mkdirat(room->fd, "s", 0755) || mkdirat(room->fd, "t", 0755), 0);
+    }
 }
 
 static void test_pytest_only_where_it_is_installed(void **state)
@@ -181,6 +216,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_open),
         T(test_detect),
+        T(test_what_stands_in),
         T(test_pytest_only_where_it_is_installed),
         T(test_tests_must_fit),
         T(test_file_holds),
