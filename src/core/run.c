@@ -233,9 +233,25 @@ static void on_output(struct coto_session *s, const struct coto_frame *frame, in
         coto_pump_take(s, &s->pumps[which - 1], field.data, field.len);
 }
 
+/* Whatever is inside may have taken init over, or speak through it. */
+static bool is_expected(const struct coto_session *s, int type)
+{
+    switch (type) {
+    case COTO_FRAME_READY:
+        return !s->ready;
+    case COTO_FRAME_FILE:
+    case COTO_FRAME_FILE_DATA:
+    case COTO_FRAME_FILE_END:
+    case COTO_FRAME_COLLECTED:
+        return s->collecting;
+    default:
+        return true;
+    }
+}
+
 static void on_frame(struct coto_session *s, const struct coto_frame *frame)
 {
-    switch ((int)frame->type) {
+    switch (is_expected(s, (int)frame->type) ? (int)frame->type : -1) {
     case COTO_FRAME_READY:
         on_ready(s, frame);
         break;
@@ -278,7 +294,8 @@ static void on_frame(struct coto_session *s, const struct coto_frame *frame)
         finish(s);
         break;
     default:
-        coto_err_set(&s->err, COTO_ERR_INTERNAL, 0, "wire: unknown frame type %d", (int)frame->type);
+        coto_err_set(&s->err, COTO_ERR_INTERNAL, 0, "wire: frame type %d is unknown, or not asked for",
+                     (int)frame->type);
         coto_session_fail(s, &s->err);
     }
 }

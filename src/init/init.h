@@ -58,6 +58,7 @@ struct init {
     int used_fd;      /* where to say that a socket was made, -1: nobody asks */
     int sockets_fd;   /* listener of who waits to make one (kernel/sockwatch.h), -1 none */
     bool has_answered; /* the parked process, once */
+    struct coto_buf told; /* what it said then, before it ran anything */
     bool has_state;    /* it has run a program, and waits */
     bool is_resident;  /* it was started here, behind walls: resident says which */
     struct init_report resident;

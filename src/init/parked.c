@@ -123,10 +123,26 @@ static ssize_t receive_answer(struct init *init, char *bytes, size_t room)
     return n;
 }
 
-/* Its STARTED frame goes on to the host as it is; its ERROR becomes ours. 1: it has died before
- * it could say either, and so before it ran anything. */
-static int take_answer(struct init *init, struct coto_err *err)
+/* The same walls are up for each of its programs: only what it said of them before the first is
+ * believed, and nothing that a program has it say goes on to the host. */
+static int pass_on(struct init *init, unsigned proc)
 {
+    size_t at = init->out.len;
+
+    coto_buf_add(&init->out, init->told.data, init->told.len);
+    init->out.failed = init->out.failed || init->told.failed;
+    if (!init->out.failed) {
+        init->out.data[at + 6] = (char)proc; /* of the header */
+        init->out.data[at + 7] = (char)(proc >> 8);
+    }
+    return init_send(init);
+}
+
+/* Its first STARTED frame goes on to the host as it is; its ERROR becomes ours. 1: it has died before
+ * it could say either, and so before it ran anything. */
+static int take_answer(struct init *init, unsigned proc, struct coto_err *err)
+{
+    bool is_first = !init->has_answered;
     char bytes[4096];
     struct pollfd pfd = {.fd = init->parked_fd, .events = POLLIN};
     struct coto_frame frame;
@@ -138,14 +154,15 @@ static int take_answer(struct init *init, struct coto_err *err)
         return 1;
     if (init->sockets_fd < 0)
         init_sockets_used(init); /* nobody watches what it does */
-    if (n <= 0 || coto_frame_next(&reader, &frame, err) != 1)
+    if (n <= 0 || coto_frame_next(&reader, &frame, err) != 1 || reader.pos != (size_t)n)
         return coto_err_set(err, COTO_ERR_INTERNAL, 0, "the parked interpreter does not answer");
     if (frame.type != COTO_FRAME_STARTED) {
         coto_field_error(&frame, err);
         return -1;
     }
-    coto_buf_add(&init->out, bytes, (size_t)n);
-    return init_send(init);
+    if (is_first)
+        coto_buf_add(&init->told, bytes, (size_t)n);
+    return pass_on(init, proc);
 }
 
 /* It was told when it was started, by init's own code, and no wall has come down since. */
@@ -178,7 +195,7 @@ pid_t init_parked_start(struct init *init, const struct coto_frame *frame, const
 
     for (int i = 0; i < 3; i++)
         stdio[i] = theirs[i] >= 0 ? theirs[i] : i;
-    int failed = send_program(init, frame, stdio) ? 1 : init->is_resident ? answer_for(init, frame) : take_answer(init, err);
+    int failed = send_program(init, frame, stdio) ? 1 : init->is_resident ? answer_for(init, frame) : take_answer(init, frame->proc, err);
     /* It has died meanwhile: the program is started anew. Where state is expected of it the
      * sandbox is lost instead: nothing may look as if it was kept. */
     if (failed > 0 && context)

@@ -6,8 +6,10 @@ import os
 import pytest
 
 from cli.helpers import descendants
+from conform.wire_frames import frame
 
 from .daemon import Daemon
+from .helpers import wait_until
 
 # Every readable byte of the program's own memory, searched for texts that it is told in halves.
 SEARCH = """
@@ -123,6 +125,39 @@ def test_nothing_it_does_reaches_template_or_launcher(service):
     for _ in range(3):
         assert "ptrace" not in service.run(REACH % (before + [launcher],)).json["stdout"]
     assert (template(service), service.launcher) == (before, launcher)
+    assert python(service, "print(1)") == "1\n"
+
+
+# Its way to init stays open where state is kept. What it says there for its next program is not what the front hears.
+SPEAK = """
+import os, time
+ways = [fd for fd in map(int, os.listdir('/proc/self/fd')) if fd > 2 and os.path.exists(f'/proc/self/fd/{fd}') and os.readlink(f'/proc/self/fd/{fd}').startswith('socket:')]
+if os.fork() == 0:
+    while not os.path.exists('go'):
+        time.sleep(.01)
+    for fd in ways:
+        os.write(fd, %r)
+    os.rename('go', 'said')
+    os._exit(0)
+print(len(ways))
+"""
+UP = {"R_PID": 9, "R_NNP": 1, "R_SECCOMP": 2, "R_LANDLOCK": 1, "R_ROOT_RO": 1, "R_FDS": 1, "R_NOFILE": 16, "R_FSIZE": 1, "R_DISK_BYTES": 4096,
+      "R_DISK_INODES": 10, "R_NPROC": 2}
+
+
+@pytest.mark.parametrize("more", [frame("READY", 0, ("VERSION", 1)), frame("FILE", 0, ("PATH", "planted"), ("SIZE", 0)) + frame("FILE_END"),
+                                  frame("EXIT", 2, ("STATUS", 0)), frame("OUT", 2, ("DATA", "planted")), frame("COLLECTED")],
+                         ids=["ready", "file", "exit", "output", "collected"])
+def test_a_program_does_not_speak_for_init(service, more):
+    """The front called what a sandbox of the launcher's does not have, and ended."""
+    front, url = service.fronts(), f"/api/v1/sandbox/{service.create()['sandbox_id']}"
+    said = service.post(f"{url}/execute", code=SPEAK % (frame("STARTED", 2, *UP.items()) + more)).json
+    assert said["output"] == "1\n" and said["state_kept"], said
+    assert service.ask("PUT", f"{url}/files?path=go", b"").status in (200, 201, 204)
+    wait_until(lambda: service.get(f"{url}/files?path=said").status == 200, "what it says")
+    reply = service.post(f"{url}/execute", code="print(7)")
+    assert reply.status == 500 and "does not answer" in reply.json["message"], reply
+    assert service.fronts() == front
     assert python(service, "print(1)") == "1\n"
 
 
