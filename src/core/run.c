@@ -125,19 +125,23 @@ static void finish(struct coto_session *s)
     s->sandbox->driver->kill(s->sandbox);
 }
 
-/* A guest's kernel counts waiting for a CPU of the host as work, and is the guest's: where the host has
- * an account that one is told. */
+/* Init's account is of all that somebody has waited for, in this sandbox: a parent who ignores
+ * SIGCHLD keeps its children's time out of it. A guest's kernel counts waiting for a CPU of the
+ * host as work, and is the guest's. Where the host has an account that one is told. */
 static void take_cpu(struct coto_session *s, const struct coto_frame *frame)
 {
     struct coto_usage now;
 
     s->init_user_us = (int64_t)coto_field_num(frame, COTO_TAG_CPU_USER_US);
     s->init_system_us = (int64_t)coto_field_num(frame, COTO_TAG_CPU_SYSTEM_US);
-    if (!s->sandbox->guest_kernel)
+    if (s->cpu_before_us <= 0)
         return;
     s->sandbox->driver->usage(s->sandbox, &now);
     int64_t used = now.cpu_user_us + now.cpu_system_us - s->cpu_before_us;
-    if (now.cpu_user_us < 0 || now.cpu_system_us < 0 || s->cpu_before_us <= 0 || used < 0)
+    if (now.cpu_user_us < 0 || now.cpu_system_us < 0 || used < 0)
+        return;
+    /* Init's has what the program did before we noted where the host's stood. */
+    if (!s->sandbox->guest_kernel && !s->keep && used <= s->init_user_us + s->init_system_us)
         return;
     int64_t system = now.cpu_system_us - s->system_before_us;
     s->init_system_us = system < 0 ? 0 : system > used ? used : system;
@@ -369,7 +373,10 @@ static int64_t cpu_of_sandbox(const struct coto_session *s, int64_t *ret_system_
 /* Init's own work, and earlier programs in the same sandbox, are not this program's time. */
 static void note_cpu_before(struct coto_session *s)
 {
-    if ((s->sandbox->cpu_time_by_usage || s->sandbox->guest_kernel) && !s->cpu_before_us)
+    const struct coto_sandbox *sandbox = s->sandbox;
+
+    if ((sandbox->counts_cpu || sandbox->cpu_time_by_usage || sandbox->guest_kernel) &&
+        !s->cpu_before_us)
         s->cpu_before_us = cpu_of_sandbox(s, &s->system_before_us);
 }
 

@@ -119,6 +119,7 @@ struct coto_sandbox {
     bool labelled;         /* AppArmor is the technology's to apply, not init's */
     int64_t rlimit_nproc;  /* fallbacks where no cgroup limit holds; 0 none */
     int64_t rlimit_data;
+    bool counts_cpu;        /* usage() is at hand and has the CPU time of the whole tree */
     bool cpu_time_by_usage; /* cpu-time can be watched through usage() */
     const char *guest_kernel; /* programs run on a kernel of this one's, not the host's; NULL */
     char runtime[160];        /* what runs the sandbox, its version; "" nothing to tell */

@@ -276,6 +276,17 @@ def test_measured_cpu_and_memory():
     assert small["memory_peak_bytes"] < 20 << 20 and sum(small["cpu_ms"].values()) < 200 * SLOW
 
 
+def test_cpu_of_children_that_nobody_waits_for():
+    """The kernel adds a child's time to its parent's account only when it is waited for."""
+    if not CGROUPS:
+        return
+    code = ("import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nif os.fork() == 0:\n"
+            "    while time.process_time() < 0.8: pass\n    os._exit(0)\n"
+            "try: os.wait()\nexcept ChildProcessError: print('gone')")
+    result = run_json("--lang", "python", "-c", code)
+    assert result["stdout"] == "gone\n" and sum(result["cpu_ms"].values()) > 700, result["cpu_ms"]
+
+
 def test_pids_peak():
     code = "import os, time\nfor i in range(6):\n    if os.fork() == 0: time.sleep(0.4); os._exit(0)\ntime.sleep(0.2)"
     peak = run_json("--lang", "python", "-c", code)["pids_peak"]

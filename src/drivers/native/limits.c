@@ -19,6 +19,7 @@ void native_cgroup_find(struct native *n)
     }
     n->cgroup_host = found;
     coto_cgroup_walls_ask(n->plan, &n->limits);
+    n->limits.account_cpu = n->limits.account_cpu || !native_serves;
     snprintf(n->group_name, sizeof n->group_name, "coto-%d-%.8s", (int)getpid(), n->plan->id);
 }
 
@@ -48,6 +49,7 @@ int native_cgroup_make(struct native *n, struct coto_err *err)
         return 0;
     }
     n->has_group = true;
+    n->base.counts_cpu = !native_serves;
     return 0;
 }
 
