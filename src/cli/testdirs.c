@@ -168,12 +168,34 @@ static int find_stand_in(struct walk *walk, int tests_fd, const char *path)
     return found;
 }
 
+/* A module of the submission's around a test in a folder: go would leave that folder out. */
+static int find_module(struct walk *walk, const char *path)
+{
+    const struct coto_testdirs *dirs = walk->arg;
+    coto_auto_buf name = {0};
+
+    if (fnmatch("*_test.go", path, 0) != 0)
+        return 0;
+    for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+        coto_buf_clear(&name);
+        coto_buf_addf(&name, "%.*s/go.mod", (int)(slash - path), path);
+        if (faccessat(dirs->submission_fd, coto_buf_str(&name), F_OK, AT_SYMLINK_NOFOLLOW) ||
+            !faccessat(dirs->tests_fd, coto_buf_str(&name), F_OK, AT_SYMLINK_NOFOLLOW))
+            continue;
+        coto_err_set(walk->err, COTO_ERR_INPUT, 0,
+                     "submission: with its '%s' the tests' '%s' would not be run",
+                     coto_buf_str(&name), path);
+        return coto_err_remedy(walk->err, "take it out of the submission: tests are laid over it");
+    }
+    return 0;
+}
+
 static int visit_fit(struct walk *walk, int dirfd, const char *path, const struct stat *st)
 {
     const struct coto_testdirs *dirs = walk->arg;
     struct stat other;
 
-    if (S_ISREG(st->st_mode) && find_stand_in(walk, dirfd, path))
+    if (S_ISREG(st->st_mode) && (find_stand_in(walk, dirfd, path) || find_module(walk, path)))
         return -1;
     /* Parents came first and are directories on both sides, so this name is
      * looked up where the tests will be written. */

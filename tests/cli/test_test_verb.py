@@ -180,6 +180,17 @@ def test_what_would_be_read_instead_of_a_test_is_refused(name, file, tmp_path):
         assert b"in place of" not in coto("test", submission, tests).err, "the tests have one themselves"
 
 
+def test_a_module_around_a_test_is_refused(tmp_path):
+    """go leaves folders with a go.mod of their own out of ./..., and says nothing of their tests."""
+    bad = 'package calc\n\nimport "testing"\n\nfunc TestBad(t *testing.T) { t.Error("expected") }\n'
+    tests = lays(tmp_path / "tests", {"calc/calc_test.go": bad})
+    submission = lays(tmp_path / "submission", {**GO_THAT_PASSES, "calc/calc.go": "package calc\n"})
+    status, result = judged(submission, tests)
+    assert (status, len(result["cases"])) == (1, 2), result["output"]
+    lays(submission, {"calc/go.mod": "module calc\n\ngo 1.19\n"})
+    refused(coto("test", *FLAGS, submission, tests), 66, "calc/go.mod", "calc/calc_test.go")
+
+
 def test_junit_is_neither_written_through_a_link_nor_waited_for(tmp_path):
     submission, tests = project("pytest", tmp_path)
     victim = tmp_path / "victim"
