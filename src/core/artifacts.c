@@ -59,6 +59,7 @@ void coto_artifact_data(struct coto_session *s, const struct coto_frame *frame)
     if (!s->file_open || coto_field_next(frame, &field) != 1 || field.tag != COTO_TAG_DATA)
         return;
     s->file.bytes += (int64_t)field.len;
+    s->came_bytes += (int64_t)field.len;
     coto_sha256_add(&s->file_sha, field.data, field.len);
     keep(s, field.data, field.len);
     if (s->file_fd >= 0 && coto_fd_write_all(s->file_fd, field.data, field.len)) {

@@ -237,14 +237,17 @@ static void on_output(struct coto_session *s, const struct coto_frame *frame, in
         coto_pump_take(s, &s->pumps[which - 1], field.data, field.len);
 }
 
-/* Whatever is inside may have taken init over, or speak through it. */
+/* Whatever is inside may have taken init over, or speak through it: what was not asked for, or
+ * more of it, would fill the host. */
 static bool is_expected(const struct coto_session *s, int type)
 {
     switch (type) {
     case COTO_FRAME_READY:
         return !s->ready;
     case COTO_FRAME_FILE:
+        return s->collecting && s->result->artifact_count < ARTIFACT_MAX_COUNT;
     case COTO_FRAME_FILE_DATA:
+        return s->collecting && s->came_bytes < s->plan->disk_bytes;
     case COTO_FRAME_FILE_END:
     case COTO_FRAME_COLLECTED:
         return s->collecting;

@@ -55,6 +55,7 @@ struct coto_session {
     struct coto_artifact file;
     bool file_open;
     int64_t kept_bytes; /* of all artifacts */
+    int64_t came_bytes;
     struct coto_err err;
     bool failed;
 };

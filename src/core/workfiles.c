@@ -157,6 +157,7 @@ struct talk {
     bool stopped;     /* nobody wants the rest */
     int64_t until_us; /* that it comes */
     bool refused;
+    bool is_too_much;
 };
 
 static void stop(struct talk *t)
@@ -166,8 +167,11 @@ static void stop(struct talk *t)
     t->stopped = true;
 }
 
-static void take_name(struct talk *t, const struct coto_frame *frame)
+static int take_name(struct talk *t, const struct coto_frame *frame)
 {
+    if (t->files->names_left == 0)
+        return -1;
+    t->files->names_left--;
     char *name = coto_field_text(frame, COTO_TAG_PATH);
 
     if (!name)
@@ -177,15 +181,21 @@ static void take_name(struct talk *t, const struct coto_frame *frame)
                             (int64_t)coto_field_num(frame, COTO_TAG_SIZE)))
         stop(t);
     free(name);
+    return 0;
 }
 
-static void take_data(struct talk *t, const struct coto_frame *frame)
+static int take_data(struct talk *t, const struct coto_frame *frame)
 {
     struct coto_field field = {0};
 
-    if (!t->stopped && t->take->data && coto_field_next(frame, &field) == 1 &&
-        field.tag == COTO_TAG_DATA && t->take->data(t->take->arg, field.data, field.len))
+    if (coto_field_next(frame, &field) != 1 || field.tag != COTO_TAG_DATA)
+        return 0;
+    if ((int64_t)field.len > t->files->bytes_left)
+        return -1;
+    t->files->bytes_left -= (int64_t)field.len;
+    if (!t->stopped && t->take->data && t->take->data(t->take->arg, field.data, field.len))
         stop(t);
+    return 0;
 }
 
 /* Whether this frame is the end of the answer. */
@@ -193,11 +203,11 @@ static bool take_frame(struct talk *t, const struct coto_frame *frame, struct co
 {
     switch ((int)frame->type) {
     case COTO_FRAME_FILE:
-        take_name(t, frame);
-        return false;
+        t->is_too_much = take_name(t, frame) != 0;
+        return t->is_too_much;
     case COTO_FRAME_FILE_DATA:
-        take_data(t, frame);
-        return false;
+        t->is_too_much = take_data(t, frame) != 0;
+        return t->is_too_much;
     case COTO_FRAME_ERROR:
         if (frame->proc != OUR_PROC && !t->files->put_err.kind)
             coto_field_error(frame, &t->files->put_err);
@@ -235,7 +245,9 @@ static int converse(struct coto_workfiles *files, struct coto_workfiles_take *ta
             return -1;
         while ((got = coto_frame_next(&files->reader, &frame, err)) == 1)
             if (take_frame(&t, &frame, err))
-                return t.refused ? -1 : 0;
+                return t.is_too_much ? lose(files, "more came than was asked for", err)
+                       : t.refused   ? -1
+                                     : 0;
         if (got < 0)
             return lose(files, "the sandbox makes no sense", err);
         if (is_cancelled(files))
@@ -259,6 +271,8 @@ static int ask_out(struct coto_workfiles *files, size_t at, int64_t max, unsigne
     coto_frame_add_num(&files->out, COTO_TAG_LIMIT_BYTES, (uint64_t)max);
     coto_frame_add_num(&files->out, COTO_TAG_LIMIT_COUNT, count);
     coto_frame_end(&files->out, at);
+    files->names_left = (uint64_t)count + 1; /* and the thing itself */
+    files->bytes_left = max;
     return converse(files, take, err);
 }
 
@@ -279,6 +293,8 @@ int coto_workfiles_remove(struct coto_workfiles *files, const char *path, struct
 {
     struct coto_workfiles_take none = {0};
 
+    files->names_left = 0;
+    files->bytes_left = 0;
     coto_frame_end(&files->out, ask(files, COTO_FRAME_REMOVE, path));
     return converse(files, &none, err);
 }

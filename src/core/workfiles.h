@@ -24,6 +24,8 @@ struct coto_workfiles {
     struct coto_frame_reader reader;
     struct coto_buf out;
     struct coto_err put_err; /* what init said about a file that is on its way in */
+    uint64_t names_left; /* that init was asked for; what comes past them is not its doing */
+    int64_t bytes_left;
 };
 void coto_workfiles_fini(struct coto_workfiles *files);
 
