@@ -21,6 +21,7 @@
 #define FORKS_MAX 2000         /* then a fresh address layout and hash secret */
 #define RETRY_US 5000000
 #define PYTHON "/usr/bin/python3"
+#define TEMPLATE_HOME "/dev/null/" /* as long as what it becomes: python.c */
 
 /* The forty or so that programs import most, without those that are heavy (asyncio alone
  * would add half as much memory again to copy at each fork). */
@@ -34,10 +35,12 @@ const char launcher_modules[] =
 
 static void run_python(const char *script, const char *library, int fd)
 {
-    /* What a sandbox of the default policy has, so that a copy has little to change. */
+    /* What a sandbox of the default policy has, so that a copy has little to change. But for its home:
+     * of one on the host the interpreter would run what lies in its .local, and nobody can put
+     * anything below this one. Once it has started python.py makes it /workspace. */
     char preload[4128]; /* template/heap.c takes it out of sight again */
     char *const envp[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                          "HOME=/workspace", "USER=sandbox", "LOGNAME=sandbox",
+                          "HOME=" TEMPLATE_HOME, "USER=sandbox", "LOGNAME=sandbox",
                           "SHELL=/bin/sh",   "LANG=C.UTF-8", "TMPDIR=/tmp",
                           "COTO_OUTPUT=/workspace/output", preload, NULL};
     char number[16];

@@ -270,6 +270,17 @@ def stay():
             pass
 
 
+def come_home():
+    """From where it was started, on the host, without a home of anybody's (launcher/template.c)."""
+    if os.environ.get('HOME') != '/dev/null/':
+        return
+    os.environ['HOME'] = '/workspace'
+    site = sys.modules.get('site')
+    for name in ('USER_BASE', 'USER_SITE'):
+        if getattr(site, name, None):
+            setattr(site, name, getattr(site, name).replace('/dev/null', '/workspace', 1))
+
+
 class Spec:
     """As much of a module's specification as loading it takes."""
     name = 'coto_template'
@@ -283,6 +294,7 @@ def main():
     if path == '-':
         stay()
     library = _imp.create_dynamic(Spec(path))
+    come_home()
     is_inside = control == '-'
     care = Care()
     care.imports(names.split(','))

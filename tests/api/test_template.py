@@ -1,15 +1,18 @@
 """A Python program in the service is a fork of a template: it must not reach that one, nor another fork, nor
 anything of theirs; and what should be random is."""
+import ast
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 
-from cli.helpers import descendants
+from cli.helpers import BIN, PATH, SOURCE, descendants, only
 from conform.wire_frames import frame
 
 from .daemon import Daemon
-from .helpers import wait_until
+from .helpers import PATIENCE, ROOT, wait_until
 
 # Every readable byte of the program's own memory, searched for texts that it is told in halves.
 SEARCH = """
@@ -159,6 +162,43 @@ def test_a_program_does_not_speak_for_init(service, more):
     assert reply.status == 500 and "does not answer" in reply.json["message"], reply
     assert service.fronts() == front
     assert python(service, "print(1)") == "1\n"
+
+
+# A host with a /workspace of somebody's, who has put there what every Python of that home runs when it starts.
+HOST = """
+set -e
+mount -t tmpfs -o mode=0755 none "$NEW"
+for one in /*; do
+    if [ -L "$one" ]; then cp -P "$one" "$NEW$one"
+    elif [ -d "$one" ] && [ "$one" != /workspace ]; then mkdir "$NEW$one"; mount --rbind "$one" "$NEW$one"; fi
+done
+place=$(HOME=/workspace /usr/bin/python3 -c 'import site; print(site.getusersitepackages())')
+mkdir -p "$NEW/.old" "$NEW$place"
+printf '%s\\n' "import os; os.path.exists('/proc/1/uid_map') and open('$RAN', 'a').write(f'{os.getuid()} ')" > "$NEW$place/own.pth"
+chown -R 65533:65533 "$NEW/workspace"
+cd "$NEW"
+pivot_root . .old
+umount -l /.old
+cd /
+env HOME=/workspace /usr/bin/python3 -c '' # the control
+exec "$PYTHON" -c 'import os; from api.daemon import Daemon
+with Daemon() as service:
+    print([service.run(os.environ["LOOK"], cold=cold).json["stdout"] for cold in (False, True)])'
+"""
+
+
+@only(ROOT)
+def test_it_runs_nothing_of_a_home_on_the_host(tmp_path):
+    """It is root there, and the home that it has for programs may be anybody's."""
+    (tmp_path / "new").mkdir()
+    look = "import os, site; print(os.environ['HOME'], site.USER_BASE, site.USER_SITE, open('/proc/self/environ').read().count('HOME=/workspace'))"
+    done = subprocess.run(["unshare", "--mount", "--propagation", "private", "bash", "-c", HOST], capture_output=True, text=True, timeout=PATIENCE,
+                          env={"PATH": PATH, "NEW": str(tmp_path / "new"), "RAN": str(tmp_path / "ran"), "PYTHONPATH": str(SOURCE / "tests"),
+                               "COTO_TEST_BIN": str(BIN), "HOME": "/", "PYTHON": sys.executable, "LOOK": look})
+    assert done.returncode == 0, done
+    warm, cold = ast.literal_eval(done.stdout)
+    assert warm == cold and warm.startswith("/workspace /workspace/.local ") and warm.endswith(" 1\n"), done
+    assert (tmp_path / "ran").read_text() == "0 "
 
 
 def test_memory_holds_nothing_of_others(service):
