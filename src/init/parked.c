@@ -109,16 +109,23 @@ void init_sockets_wanted(struct init *init)
 
 /* ---- programs ---- */
 
-/* With the first answer comes the listener of the interpreter's watch over sockets: by then it
- * has run nothing of its program. */
-static ssize_t receive_answer(struct init *init, char *bytes, size_t room)
+/* With the first answer come a channel that the program may have, where its state is kept, and the
+ * listener of the interpreter's watch over sockets: by then it has run nothing of its program. */
+static ssize_t receive_answer(struct init *init, bool context, char *bytes, size_t room)
 {
-    coto_auto_fd fd = -1;
+    int fds[2] = {-1, -1};
     int count;
-    ssize_t n = coto_fd_receive_with(init->parked_fd, bytes, room, &fd, 1, &count);
+    ssize_t n = coto_fd_receive_with(init->parked_fd, bytes, room, fds, 2, &count);
 
-    if (!init->has_answered) /* later ones may be the program's */
-        init->sockets_fd = coto_take_fd(&fd);
+    if (!init->has_answered) { /* later ones may be the program's */
+        if (context && fds[0] >= 0) {
+            coto_own_close(&init->parked_fd);
+            init->parked_fd = coto_take_fd(&fds[0]);
+        }
+        init->sockets_fd = coto_take_fd(&fds[context]);
+    }
+    coto_own_close(&fds[0]);
+    coto_own_close(&fds[1]);
     init->has_answered = true;
     return n;
 }
@@ -140,20 +147,20 @@ static int pass_on(struct init *init, unsigned proc)
 
 /* Its first STARTED frame goes on to the host as it is; its ERROR becomes ours. 1: it has died before
  * it could say either, and so before it ran anything. */
-static int take_answer(struct init *init, unsigned proc, struct coto_err *err)
+static int take_answer(struct init *init, unsigned proc, bool context, struct coto_err *err)
 {
     bool is_first = !init->has_answered;
     char bytes[4096];
     struct pollfd pfd = {.fd = init->parked_fd, .events = POLLIN};
     struct coto_frame frame;
     int ready = poll(&pfd, 1, ANSWER_MS);
-    ssize_t n = ready == 1 ? receive_answer(init, bytes, sizeof bytes) : -1;
+    ssize_t n = ready == 1 ? receive_answer(init, context, bytes, sizeof bytes) : -1;
     struct coto_frame_reader reader = {.buf = {.data = bytes, .len = n > 0 ? (size_t)n : 0}};
 
     if (ready == 1 && n <= 0)
         return 1;
-    if (init->sockets_fd < 0)
-        init_sockets_used(init); /* nobody watches what it does */
+    if (init->sockets_fd < 0 || context)
+        init_sockets_used(init); /* nobody watches what it does, or it has one: the channel */
     if (n <= 0 || coto_frame_next(&reader, &frame, err) != 1 || reader.pos != (size_t)n)
         return coto_err_set(err, COTO_ERR_INTERNAL, 0, "the parked interpreter does not answer");
     if (frame.type != COTO_FRAME_STARTED) {
@@ -195,7 +202,7 @@ pid_t init_parked_start(struct init *init, const struct coto_frame *frame, const
 
     for (int i = 0; i < 3; i++)
         stdio[i] = theirs[i] >= 0 ? theirs[i] : i;
-    int failed = send_program(init, frame, stdio) ? 1 : init->is_resident ? answer_for(init, frame) : take_answer(init, frame->proc, err);
+    int failed = send_program(init, frame, stdio) ? 1 : init->is_resident ? answer_for(init, frame) : take_answer(init, frame->proc, context, err);
     /* It has died meanwhile: the program is started anew. Where state is expected of it the
      * sandbox is lost instead: nothing may look as if it was kept. */
     if (failed > 0 && context)

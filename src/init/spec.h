@@ -19,7 +19,7 @@ struct init_spec {
     bool apparmor_must;
     bool label_now; /* there will be no execve to take it on */
     int labels_fd;
-    int keep_fds[2]; /* above 2: stay open until execve, or until the caller closes them */
+    int keep_fds[4]; /* above 2: stay open until execve, or until the caller closes them */
     bool is_bounded; /* coto_caps_is_bounded was true in this process or its parent */
     uint64_t uid, gid, caps;
     bool has_uid, frames, noexec, own_dev, parked, context, kill_on_exit, bye_on_exit;

@@ -151,11 +151,11 @@ static int ask_profile(const struct init_spec *spec, struct init_report *report,
 /* No number is above it, and gVisor takes ~0u for -1. */
 #define LAST_FD 0x7fffffff
 
-static int close_but(const int keep[2])
+static int close_but(const int keep[4])
 {
     for (int from = 3;;) {
         int next = LAST_FD;
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i < 4; i++)
             if (keep[i] >= from && keep[i] < next)
                 next = keep[i];
         if (next > from && syscall(SYS_close_range, (unsigned)from, (unsigned)next - 1, 0u))
@@ -168,7 +168,7 @@ static int close_but(const int keep[2])
 
 /* gVisor's close_range and Linux's before 5.11 know no flags: there all are closed now, but for
  * those that the caller still talks on, which die with execve. */
-static int keep_three(const int keep[2])
+static int keep_three(const int keep[4])
 {
     if (syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */) == 0)
         return 0;

@@ -10,7 +10,8 @@
  * Parked process and init, on a SOCK_SEQPACKET socket:
  *   parked    struct coto_parked_hello
  *   init      an EXEC frame + stdin, stdout, stderr
- *   parked    its STARTED or ERROR frame, the first time with the listener of its watch over
+ *   parked    its STARTED or ERROR frame, the first time with a channel of the sandbox's own in place of
+ *             this one, where state is kept, and the listener of its watch over
  *             sockets (kernel/sockwatch.h); then it runs the code. It closes the channel first,
  *             unless the frame asks for a context: then it says struct coto_parked_done at
  *             the end, keeps its state, and takes the next EXEC frame

@@ -64,6 +64,7 @@ static struct {
 static struct init_spec spec;
 static int channel = -1; /* to init, while there may be another program */
 static int listener = -1; /* until init has it */
+static int own[2] = {-1, -1}; /* the channel from the first answer on, where state is kept */
 static bool is_inside; /* it was started in the sandbox, by its init */
 static bool is_bounded; /* there: coto_caps_is_bounded, seen while it waits */
 
@@ -331,10 +332,16 @@ static int raise_walls(const struct init_report **ret_report, struct coto_err *e
     *ret_report = &report;
     if (up)
         return 0;
+    /* The program will hold it, and the first was made in the host's network namespace, which could be asked
+     * for its interfaces by it, and given names. */
+    if (spec.context && !is_inside && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, own))
+        return coto_err_set(err, COTO_ERR_LIMIT, errno, "template: channel");
     if (spec.filter && !is_inside) /* without it calls of another kind would go unseen */
         listener = coto_sockwatch_install();
     spec.keep_fds[0] = channel;
     spec.keep_fds[1] = listener;
+    spec.keep_fds[2] = own[0];
+    spec.keep_fds[3] = own[1];
     int failed = init_walls_raise(&spec, &report, err);
     if (check_label(&report, err) || failed)
         return -1;
@@ -384,21 +391,33 @@ static int send_answer(const struct coto_buf *out)
 {
     union {
         struct cmsghdr head;
-        char space[CMSG_SPACE(sizeof(int))];
+        char space[CMSG_SPACE(2 * sizeof(int))];
     } control = {0};
     struct iovec iov = {out->data, out->len};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    int fds[2];
+    size_t size = 0;
 
-    if (listener >= 0) {
+    if (own[1] >= 0)
+        fds[size++] = own[1];
+    if (listener >= 0)
+        fds[size++] = listener;
+    size *= sizeof fds[0];
+    if (size > 0) {
         msg.msg_control = &control;
-        msg.msg_controllen = sizeof control.space;
+        msg.msg_controllen = CMSG_SPACE(size);
         control.head.cmsg_level = SOL_SOCKET;
         control.head.cmsg_type = SCM_RIGHTS;
-        control.head.cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(&control.head), &listener, sizeof(int));
+        control.head.cmsg_len = CMSG_LEN(size);
+        memcpy(CMSG_DATA(&control.head), fds, size);
     }
     ssize_t n = out->failed ? -1 : sendmsg(channel, &msg, MSG_NOSIGNAL);
     coto_own_close(&listener);
+    coto_own_close(&own[1]);
+    if (own[0] >= 0) {
+        close(channel);
+        channel = coto_take_fd(&own[0]);
+    }
     return n < 0 ? -1 : 0;
 }
 

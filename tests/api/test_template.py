@@ -201,6 +201,34 @@ def test_it_runs_nothing_of_a_home_on_the_host(tmp_path):
     assert (tmp_path / "ran").read_text() == "0 "
 
 
+# By a socket its network namespace can be asked for interfaces, and be given a name in.
+NAMES = """
+import fcntl, os, socket, struct
+def interface(fd, number):
+    try:
+        return fcntl.ioctl(fd, 0x8910, struct.pack('16si20x', b'', number))[:16].rstrip(bytes(1))  # SIOCGIFNAME
+    except OSError:
+        return None
+ways = [fd for fd in map(int, os.listdir('/proc/self/fd')) if fd > 2 and os.path.exists(f'/proc/self/fd/{fd}') and os.readlink(f'/proc/self/fd/{fd}').startswith('socket:')]
+for fd in ways:
+    it = socket.socket(fileno=os.dup(fd))
+    it.bind(bytes(1) + b'%s')
+    own = {line.split(':')[0].strip().encode() for line in open('/proc/net/dev') if ':' in line}
+    print(it.getsockname()[1:].decode(), {name for name in (interface(fd, n) for n in range(1, 64)) if name} - own)
+"""
+
+
+def test_its_way_to_init_leads_to_no_network_of_the_host(service):
+    name = f"coto-{os.urandom(8).hex()}"
+    url = f"/api/v1/sandbox/{service.create()['sandbox_id']}"
+    said = service.post(f"{url}/execute", code=NAMES % name).json
+    assert said["output"] == f"{name} set()\n" and said["state_kept"], said
+    with open("/proc/net/unix") as names:
+        assert f"@{name}" not in names.read()
+    again = service.post(f"{url}/execute", code="import socket\nsocket.socket()\nprint(len(ways))").json
+    assert again["output"] == "1\n" and again["state_found"], again
+
+
 def test_memory_holds_nothing_of_others(service):
     """Not the program of another fork, not its input, not the service's token, not the launcher's environment."""
     left, right = os.urandom(8).hex(), os.urandom(8).hex()
