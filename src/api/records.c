@@ -250,6 +250,7 @@ static void accepted(void *arg, const struct coto_err *err)
         api_submit(job);
         return;
     }
+    api_async_forget(job);
     job->is_async = false;
     job->err = *err;
     job->status = 503;

@@ -214,6 +214,8 @@ static void add_worker(struct api_workers *w)
 
 static void refuse(struct api_job *job)
 {
+    if (job->is_async)
+        api_async_forget(job);
     job->is_async = false;
     coto_err_set(&job->err, COTO_ERR_LIMIT, 0, "too many requests wait already");
     coto_err_remedy(&job->err, "try again in a second; an operator can raise `queue`");

@@ -174,6 +174,18 @@ def test_a_queue_has_an_end(make_service):
     wait_until(lambda: service.run("print(1)").status == 200, "room")
 
 
+def test_what_is_refused_leaves_no_file(make_service):
+    service = make_service("--workers=1", "--queue=1")
+    ids = [service.run("import time; time.sleep(100)", **{"async": True}).json["execution_id"]]
+    refused = 0
+    while refused < 5:
+        reply = service.run("2", **{"async": True})
+        refused += reply.status == 429
+        ids += [reply.json["execution_id"]] if reply.status == 202 else []
+    names = {path.name.split(".")[0] for path in (service.state / "async").iterdir()}
+    assert names <= set(ids), "of an execution that was refused"
+
+
 # ---- tenants beside each other: "uid:N" on the socket, "local" with the token ----
 
 SLEEP = "import time; time.sleep(100)"
