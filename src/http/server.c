@@ -57,14 +57,20 @@ static uint64_t identify(int fd, const union address *address, struct coto_http_
 {
     struct ucred cred;
     socklen_t len = sizeof cred;
+    const struct in6_addr *v6 = &address->v6.sin6_addr;
     uint64_t prefix;
+    uint32_t v4;
 
     *peer = (struct coto_http_peer){.uid = -1, .gid = -1, .pid = -1};
     name_address(address, peer->address);
     if (address->any.sa_family == AF_INET)
         return address->v4.sin_addr.s_addr;
+    if (address->any.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(v6)) {
+        memcpy(&v4, v6->s6_addr + 12, sizeof v4); /* at [::], where IPv4 comes too: not all one */
+        return v4;
+    }
     if (address->any.sa_family == AF_INET6) {
-        memcpy(&prefix, &address->v6.sin6_addr, sizeof prefix); /* whoever has a /64 has all */
+        memcpy(&prefix, v6, sizeof prefix); /* whoever has a /64 has all */
         return prefix;
     }
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0) {

@@ -148,6 +148,23 @@ def test_one_peer_cannot_take_all(tmp_path):
             client.sock.close()
 
 
+def test_at_an_ipv6_listener_each_ipv4_address_is_a_peer():
+    """Where IPv4 comes too, as at [::] and at a port of systemd's, its addresses are all in one /64."""
+    with Server("per_peer=2", listen=["[::]:0"]) as server:
+        def connect(host):
+            sock = socket.socket()
+            sock.settimeout(PATIENCE)
+            sock.bind((host, 0))
+            sock.connect(("127.0.0.1", server.address[1]))
+            return Client(sock)
+        with connect("127.0.0.2") as first, connect("127.0.0.2") as second:
+            assert [it.ask(HELLO).status for it in (first, second)] == [200, 200]
+            with connect("127.0.0.2") as third:
+                assert third.reply().status == 503
+            with connect("127.0.0.3") as other:
+                assert other.ask(HELLO).status == 200
+
+
 def limit_descriptors():
     resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
 
