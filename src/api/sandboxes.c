@@ -333,6 +333,25 @@ static void give_back(void)
         malloc_trim(0);
 }
 
+/* What runs at the end of its time is the last: who never pauses gains nothing by that. An execution
+ * has a time limit of its own; a transfer, which may take as long as its client likes, has not. */
+static void expire(struct coto_api *api, struct api_sandbox *s, int64_t now)
+{
+    bool is_old = now - s->created_us > api->config.lifetime_ms * 1000;
+    bool is_unused = s->state == API_IDLE && now - s->used_us > api->config.idle_ms * 1000;
+
+    if (s->state == API_ENDING || (!is_old && !is_unused))
+        return;
+    s->ended_as = "expired";
+    if (s->state == API_IDLE) {
+        api_sandbox_end(api, s);
+        return;
+    }
+    s->state = API_ENDING;
+    if (!s->job->is_execution)
+        api_job_cancel(s->job);
+}
+
 void coto_api_tick(void *arg)
 {
     struct coto_api *api = arg;
@@ -342,11 +361,7 @@ void coto_api_tick(void *arg)
     for (int i = 0; i < API_BUCKETS; i++) {
         for (struct api_sandbox *s = api->buckets[i], *next; s; s = next) {
             next = s->next;
-            if (s->state == API_IDLE && (now - s->created_us > api->config.lifetime_ms * 1000 ||
-                                         now - s->used_us > api->config.idle_ms * 1000)) {
-                s->ended_as = "expired";
-                api_sandbox_end(api, s);
-            }
+            expire(api, s, now);
         }
     }
     api_ahead_refill(api);

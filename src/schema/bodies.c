@@ -153,7 +153,7 @@ const struct coto_body_field coto_body_fields[] = {
       "bearer token for this sandbox alone")
     F(IN(created) | IN(sandbox), "created_at", TIME, none, MUST, 0, 0, "", "when")
     F(IN(created), "lifetime_seconds", INT, none, MUST, 0, 0, "",
-      "it ends after this at the latest")
+      "it ends after this at the latest, or with the execution that runs then")
     F(IN(created), "idle_seconds", INT, none, MUST, 0, 0, "",
       "it ends when it was unused for this long")
     F(IN(record), "sandbox_id", UUID, none, MUST_NULL, 0, 0, "", "null: it had one of its own")

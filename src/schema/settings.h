@@ -113,7 +113,7 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
     X(CALLBACK_KEY, "callback-key", TEXT, "", 0, 0, "FILE", START, \
       "32 bytes and more that callbacks are signed with; nobody else may be able to read it") \
     X(LIFETIME, "lifetime", DURATION, "1h", 1000, 604800000, "TIME", LIVE, \
-      "a sandbox ends after this") \
+      "a sandbox ends after this, or with the execution that runs then") \
     X(IDLE, "idle", DURATION, "5m", 1000, 604800000, "TIME", LIVE, \
       "or when nothing has been executed in it for this long") \
     X(CONNECTIONS, "connections", INT, "4096", 1, 65536, "N", START, \

@@ -1,10 +1,13 @@
 """Executions and sandboxes in the records, and GET /api/v1/executions."""
+import concurrent.futures
+import contextlib
 import hashlib
+import select
 import uuid
 
 import pytest
 
-from .helpers import wait_until
+from .helpers import PATIENCE, wait_until
 
 EXECUTIONS = "/api/v1/executions"
 
@@ -45,6 +48,39 @@ def test_a_sandbox_that_outlives_its_time_is_expired(make_service):
     box = service.create()
     wait_until(lambda: service.rows("SELECT * FROM sandboxes WHERE state = 'expired' AND id = ?",
                                     box["sandbox_id"]), "the end of the sandbox")
+
+
+def state_of(service, box):
+    return service.rows("SELECT state FROM sandboxes WHERE id = ?", box["sandbox_id"])[0]["state"]
+
+
+def test_who_never_pauses_has_no_longer_time(make_service):
+    service = make_service("--lifetime=1s")
+    box = service.create()
+    path = f"/api/v1/sandbox/{box['sandbox_id']}"
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        going_on = pool.submit(service.post, f"{path}/execute", code="import time; time.sleep(100)")
+        wait_until(lambda: service.get(path).json.get("state") == "ending", "its last execution")
+        assert not going_on.done(), "what runs then goes on"
+        assert service.post(f"{path}/execute", code="pass").status == 409
+        assert service.delete(path).status == 202
+        assert going_on.result(PATIENCE).json["verdict"] == "killed"
+    wait_until(lambda: state_of(service, box) == "expired", "the end of the sandbox")
+
+
+def test_an_upload_without_an_end_has_no_longer_time(make_service):
+    service = make_service("--lifetime=1s")
+    box = service.create()
+    with contextlib.closing(service.connect()) as connection:
+        connection.putrequest("PUT", f"/api/v1/sandbox/{box['sandbox_id']}/files?path=a")
+        connection.putheader("Transfer-Encoding", "chunked")
+        connection.endheaders()
+        def is_answered():
+            connection.sock.sendall(b"400\r\n" + b"x" * 1024 + b"\r\n")
+            return select.select([connection.sock], [], [], 0.05)[0]
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            wait_until(is_answered, "an answer")
+    wait_until(lambda: state_of(service, box) == "expired", "the end of the sandbox")
 
 
 def test_refused_requests_are_no_executions(service):
