@@ -101,7 +101,7 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
     X(TENANT_REQUESTS, "tenant-requests", INT, "256", 1, 65536, "N", LIVE, \
       "requests of one tenant that are being worked on, from the head to the last byte of the reply; GETs are counted apart; past it the answer is 429") \
     X(TENANT_BODIES, "tenant-bodies", INT, "512", 1, 1048576, "N", LIVE, \
-      "MiB of bodies of one tenant's requests that are being worked on; one that would go past it and is above 1 MiB is answered with 429") \
+      "MiB of bodies of one tenant's requests that are being worked on; one that would go past it and is above 1 MiB, or a DELETE, is answered with 429") \
     X(TENANT_UNREAD, "tenant-unread", INT, "512", 1, 1048576, "N", LIVE, \
       "MiB of replies of one tenant that wait to be read; one that would go past it and is above 1 MiB is answered with 503 instead") \
     X(TENANT_RATE, "tenant-rate", INT, "0", 0, 1000000, "N", LIVE, \

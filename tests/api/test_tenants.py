@@ -2,6 +2,7 @@
 import contextlib
 import json
 import threading
+import uuid
 
 from .helpers import wait_until
 
@@ -133,6 +134,20 @@ def test_large_bodies_have_an_end(make_service):
             assert (status, after) == (429, "1") and "large requests" in message
             assert is_free(service) and service.ask("POST", "/api/v1/run", body, token=True).status == 200
         wait_until(lambda: is_taken(service, body), "room")
+
+
+def test_bodies_of_deletions_have_an_end(make_service):
+    """Their number is not limited, so small ones count too; what has none is never refused."""
+    service = make_service("--tenant-bodies=1")
+    path = f"/api/v1/executions/{uuid.uuid4()}"
+    def is_refused():
+        with contextlib.closing(service.connect()) as connection:
+            connection.putrequest("DELETE", path)
+            connection.putheader("Content-Length", "600000")
+            connection.endheaders()
+            assert service.delete(path).status == 404
+            return service.ask("DELETE", path, b"x" * 600_000).status == 429
+    wait_until(is_refused, "a refusal")
 
 
 def test_replies_that_nobody_reads_have_an_end(make_service):
