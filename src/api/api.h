@@ -115,6 +115,7 @@ struct api_job {
     bool is_dropped; /* its client did not read; it runs on */
     bool is_async;   /* its client has its answer already */
     bool is_apart;   /* a process that the front before this one has started runs it */
+    bool is_unrecorded; /* its end could not be: the next front finds it in its files */
     unsigned char carry[2][4]; /* events: an unfinished character of stdout, stderr */
     size_t carried[2];
     json_t *body;

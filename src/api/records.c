@@ -210,6 +210,7 @@ static void recorded(void *arg, const struct coto_err *err)
     if (err) {
         job->err = *err;
         job->status = 503;
+        job->is_unrecorded = true;
         coto_err_wrap(&job->err, "it is done but could not be recorded");
     }
     api_finish(job);

@@ -89,7 +89,8 @@ void api_finish(void *arg)
 
     if (job->is_async) {
         api_callback_send(job);
-        api_async_forget(job);
+        if (!job->is_unrecorded)
+            api_async_forget(job);
     }
     job->done(job);
     api_reply_job(job);

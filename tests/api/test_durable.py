@@ -2,8 +2,10 @@
 import concurrent.futures
 import contextlib
 import http.client
+import os
 import pathlib
 import random
+import signal
 import subprocess
 import threading
 import time
@@ -284,6 +286,26 @@ def test_a_full_disk_refuses_runs_until_there_is_room(make_service):
         assert {row["verdict"] for row in service.rows("SELECT * FROM executions")} == {"ok"}
         assert service.rows("PRAGMA integrity_check") == [{"integrity_check": "ok"}]
         assert service.stop() == 0
+
+
+def test_what_a_full_disk_kept_from_the_records_runs_once(make_service):
+    """A front that begins with the promise still there finds what became of it, or that it is lost."""
+    service = make_service(start=False)
+    with full_disk(service) as (fill, make_room):
+        path = f"/api/v1/sandbox/{service.create()['sandbox_id']}/execute"
+        code = "import time; open('n', 'a').write('x'); time.sleep(2); print(open('n').read())"
+        execution = service.post(path, code=code, **{"async": True}).json["execution_id"]
+        row = lambda: service.get(f"{EXECUTIONS}/{execution}").json
+        wait_until(lambda: row()["state"] == "running", "the start")
+        fill()
+        wait_until(lambda: service.get("/readyz").status == 503, "a record that could not be written")
+        pid, = service.fronts()
+        os.kill(pid, signal.SIGSTOP)  # it would write it now
+        make_room()
+        service.kill_front()
+        end = wait_until(lambda: (it := row())["state"] not in ("queued", "running") and it, "the end")
+        assert end["result"]["output"] == "x\n" if "result" in end else "lost" in end["error"]["message"]
+        assert list((service.state / "async").iterdir()) == []
 
 
 def test_memory_stays_flat(make_service):
