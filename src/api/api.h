@@ -298,7 +298,7 @@ void api_job_cancel(struct api_job *job);
 void api_finish(void *job); /* on the loop */
 
 /* revoke.c */
-bool api_is_revoked(const struct coto_api *api, const char *id);
+bool api_is_revoked(const struct coto_api *api, const char *tenant, const char *id);
 void api_forget_revoked(struct coto_api *api, int64_t now_s); /* what has expired */
 
 /* launcher.c */

@@ -99,7 +99,7 @@ static int by_token(struct api_call *call, const char *token, struct coto_err *e
     }
     if (!api->config.keys ||
         coto_jwt_verify(api->config.keys, token, (int64_t)time(NULL), &claims, NULL) ||
-        api_is_revoked(api, claims.jti))
+        api_is_revoked(api, claims.sub, claims.jti))
         return refuse(err);
     if (claims.sandbox[0])
         return by_sandbox_token(call, &claims, err);

@@ -1,4 +1,4 @@
-/* Tokens that are good no longer: kept in memory by their jti, and in the records until they
+/* Tokens that are good no longer: kept in memory by their tenant and jti, and in the records until they
  * would have expired anyway. */
 #include "api/api.h"
 
@@ -14,6 +14,7 @@
 
 struct api_revoked {
     char id[COTO_RECORD_NAME];
+    char tenant[COTO_API_TENANT]; /* whose: an issuer may count from 1 for each of them */
     int64_t expires;
     struct api_revoked *next;
 };
@@ -27,12 +28,12 @@ static struct api_revoked **bucket(const struct coto_api *api, const char *id)
     return (struct api_revoked **)&api->revoked[hash % API_BUCKETS];
 }
 
-bool api_is_revoked(const struct coto_api *api, const char *id)
+bool api_is_revoked(const struct coto_api *api, const char *tenant, const char *id)
 {
     if (api->revoked_count == 0 || !*id)
         return false;
     for (const struct api_revoked *r = *bucket(api, id); r; r = r->next)
-        if (strcmp(r->id, id) == 0)
+        if (strcmp(r->id, id) == 0 && strcmp(r->tenant, tenant) == 0)
             return true;
     return false;
 }
@@ -42,12 +43,13 @@ static int add(struct coto_api *api, const struct coto_revoked *revoked)
     struct api_revoked **at = bucket(api, revoked->id);
     struct api_revoked *r;
 
-    if (api_is_revoked(api, revoked->id))
+    if (api_is_revoked(api, revoked->tenant, revoked->id))
         return 0;
     r = api->revoked_count < REVOKED_MAX ? calloc(1, sizeof *r) : NULL;
     if (!r)
         return -1;
     snprintf(r->id, sizeof r->id, "%s", revoked->id);
+    snprintf(r->tenant, sizeof r->tenant, "%s", revoked->tenant);
     r->expires = revoked->expires;
     r->next = *at;
     *at = r;

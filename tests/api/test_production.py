@@ -1,6 +1,8 @@
 """What others can reach: client certificates, service tokens, tokens of single sandboxes, reload."""
 import base64
 import contextlib
+import hashlib
+import hmac
 import http.client
 import json
 import os
@@ -8,6 +10,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import time
 
 import pytest
 
@@ -250,6 +253,29 @@ def test_a_revoked_token_is_out_and_stays_out(own):
 def test_nobody_revokes_tokens_of_others(service, alice, bob):
     assert service.ask("POST", "/api/v1/token/revoke", {"token": alice}, token=bob).status == 400
     assert service.get("/api/v1/sandbox", token=alice).status == 200
+
+
+def test_an_id_of_a_token_is_its_tenants(own):
+    """An issuer may number the tokens of each tenant from 1."""
+    secret = own.keys / "secret"
+    secret.write_bytes(os.urandom(24).hex().encode())
+    secret.chmod(0o600)
+    own.settings["jwt-key"] = secret
+    own.start()
+    def mint(tenant):
+        claims = {"sub": tenant, "aud": "coto", "exp": int(time.time()) + 600, "jti": "1"}
+        data = ".".join(base64.urlsafe_b64encode(json.dumps(it).encode()).rstrip(b"=").decode()
+                        for it in ({"alg": "HS256"}, claims))
+        mac = hmac.new(secret.read_bytes(), data.encode(), hashlib.sha256).digest()
+        return f"{data}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}"
+    assert own.ask("POST", "/api/v1/token/revoke", {"token": mint("alice")}, token=mint("alice")).json == {"revoked": True}
+    assert refusal(own.get("/api/v1/sandbox", token=mint("alice"))) == UNAUTHORIZED
+    assert own.get("/api/v1/sandbox", token=mint("bob")).status == 200
+    assert own.ask("POST", "/api/v1/token/revoke", {"token": mint("bob")}, token=mint("bob")).json == {"revoked": True}
+    os.kill(own.front, signal.SIGKILL)
+    wait_until(lambda: own.front and own.is_let_in(own.context()), "a new front")
+    for tenant in "alice", "bob":
+        assert refusal(own.get("/api/v1/sandbox", token=mint(tenant))) == UNAUTHORIZED
 
 
 # ---- reload ----
