@@ -108,10 +108,12 @@ int coto_records_list(struct coto_records *r, const struct coto_records_query *q
 
     if (found <= 0)
         return found;
-    sqlite3_stmt *st = begin(r, "SELECT " COLUMNS " FROM executions WHERE tenant = ?1"
-                                " AND (?2 IS NULL OR sandbox = ?2) AND seq < ?3"
-                                " ORDER BY seq DESC LIMIT ?4",
-                             query->tenant, query->sandbox);
+    const char *sql = query->sandbox ? "SELECT " COLUMNS " FROM executions INDEXED BY executions_sandbox"
+                                       " WHERE tenant = ?1 AND sandbox = ?2 AND seq < ?3"
+                                       " ORDER BY seq DESC LIMIT ?4"
+                                     : "SELECT " COLUMNS " FROM executions WHERE tenant = ?1 AND seq < ?3"
+                                       " ORDER BY seq DESC LIMIT ?4";
+    sqlite3_stmt *st = begin(r, sql, query->tenant, query->sandbox);
     int code = SQLITE_ERROR;
     if (st) {
         sqlite3_bind_int64(st, 3, seq);
@@ -171,8 +173,8 @@ int coto_records_get_outcome(struct coto_records *r, const char *tenant, const c
 int coto_records_get_sandbox(struct coto_records *r, const char *tenant, const char *id,
                              unsigned *ret_executions, struct coto_err *err)
 {
-    sqlite3_stmt *st = begin(r, "SELECT (SELECT count(*) FROM executions WHERE tenant = ?1 AND"
-                                " sandbox = ?2) FROM sandboxes WHERE tenant = ?1 AND id = ?2"
+    sqlite3_stmt *st = begin(r, "SELECT (SELECT count(*) FROM executions INDEXED BY executions_sandbox"
+                                " WHERE tenant = ?1 AND sandbox = ?2) FROM sandboxes WHERE tenant = ?1 AND id = ?2"
                                 " AND state IN ('alive', 'interrupted')",
                              tenant, id);
     int code = step(st);

@@ -59,6 +59,11 @@ static const char promises[] =
     "PRAGMA user_version = " RECORDS_VERSION ";"
     "COMMIT;";
 
+/* No version of its own: those who do not know it keep it up to date all the same. Without it what one sandbox
+ * has run is looked for among all that its tenant has. */
+static const char of_sandboxes[] =
+    "CREATE INDEX IF NOT EXISTS executions_sandbox ON executions (sandbox, seq) WHERE sandbox IS NOT NULL";
+
 int records_exec(sqlite3 *db, const char *sql)
 {
     return sqlite3_exec(db, sql, NULL, NULL, NULL);
@@ -226,7 +231,8 @@ int records_open_store(struct coto_records *r, struct coto_err *err)
     if (open_one(r, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &r->writer, err) ||
         check_version(r, &is_new, &is_old, err) || (!is_new && check_pages(r, err)) || set_journal(r, err))
         return -1;
-    if ((is_new && records_exec(r->writer, schema)) || (is_old && records_exec(r->writer, promises)))
+    if ((is_new && records_exec(r->writer, schema)) || (is_old && records_exec(r->writer, promises)) ||
+        records_exec(r->writer, of_sandboxes))
         return records_fail(r, r->writer, "make", err);
     if (recover(r, err))
         return -1;
