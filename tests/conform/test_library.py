@@ -18,11 +18,14 @@ def run(command, **options):
                           timeout=60, **options)
 
 
-def compile_with_library(source, target):
-    """A library built with sanitizers wants a program built with them."""
+def flags_like_library():
+    """A library built with sanitizers or counters wants a program built with them."""
     symbols = run(["nm", BIN / "libcoto.a"]).stdout
-    sanitize = ["-fsanitize=address,undefined"] if "__asan_" in symbols else []
-    done = run(["gcc", "-std=gnu11", *STRICT, *sanitize, f"-I{ROOT / 'include'}", source,
+    return ["-fsanitize=address,undefined"] * ("__asan_" in symbols) + ["--coverage"] * ("__gcov_" in symbols)
+
+
+def compile_with_library(source, target):
+    done = run(["gcc", "-std=gnu11", *STRICT, *flags_like_library(), f"-I{ROOT / 'include'}", source,
                 BIN / "libcoto.a", "-o", target])
     assert done.returncode == 0, done.stderr
 
@@ -166,9 +169,7 @@ if (BIN / "build.ninja").exists():
         pc = next(tmp_path.rglob("coto.pc"))
         env = dict(os.environ, PKG_CONFIG_PATH=str(pc.parent), PKG_CONFIG_SYSROOT_DIR=str(tmp_path))
         flags = run(["pkg-config", "--cflags", "--libs", "coto"], env=env).stdout.split()
-        sanitize = ["-fsanitize=address,undefined"] if "__asan_" in run(
-            ["nm", BIN / "libcoto.a"]).stdout else []
-        done = run(["gcc", *sanitize, ROOT / "examples/embed.c", *flags, "-o", tmp_path / "embed"])
+        done = run(["gcc", *flags_like_library(), ROOT / "examples/embed.c", *flags, "-o", tmp_path / "embed"])
         assert done.returncode == 0, done.stderr
         shutil.copy2(BIN / "coto-init", tmp_path / "coto-init")
         assert run([tmp_path / "embed"]).stdout.startswith("verdict: ok\n")
