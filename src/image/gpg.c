@@ -65,13 +65,15 @@ static int judge(const struct image_text *key, const struct coto_buf *status, in
 {
     const char *text = coto_buf_str(status);
 
-    if (ended == 0 && strstr(text, "[GNUPG:] VALIDSIG "))
+    /* gpgv ends with 0 and writes VALIDSIG for these three too. */
+    if (strstr(text, "[GNUPG:] EXPKEYSIG ") || strstr(text, "[GNUPG:] REVKEYSIG ") ||
+        strstr(text, "[GNUPG:] EXPSIG "))
+        return IMAGE_SIG_BAD;
+    if (ended == 0 && strstr(text, "[GNUPG:] GOODSIG ") && strstr(text, "[GNUPG:] VALIDSIG "))
         return IMAGE_SIG_GOOD;
     if (strstr(text, "[GNUPG:] NO_PUBKEY "))
         return IMAGE_SIG_OTHER_KEY;
     if (strstr(text, "[GNUPG:] BADSIG ") || strstr(text, "[GNUPG:] ERRSIG "))
-        return IMAGE_SIG_BAD;
-    if (strstr(text, "EXPKEYSIG") || strstr(text, "REVKEYSIG") || strstr(text, "EXPSIG"))
         return IMAGE_SIG_BAD;
     return strstr(text, "[GNUPG:] NODATA") ? IMAGE_SIG_BAD : not_a_key(key, err);
 }

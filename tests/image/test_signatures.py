@@ -2,6 +2,7 @@
 import base64
 import os
 import subprocess
+import time
 
 import pytest
 
@@ -143,6 +144,34 @@ def test_the_trusted_comment_counts(store, listing, tmp_path):
     path.write_text(path.read_text().replace("trusted comment: ", "trusted comment: not ", 2).replace("untrusted comment: not ", "untrusted comment: "))
     ok(store.image("sign", "box", "--signature", path))
     refused(run(store, signer.public), FORBIDDEN, "does not fit")
+
+
+def revoke(signer):
+    made = next((signer.home / "openpgp-revocs.d").glob("*.rev"))
+    made.write_text(made.read_text().replace("\n:-----BEGIN", "\n-----BEGIN"))
+    signer.gpg("--import", made)
+    signer.public.write_bytes(signer.gpg("--export"))
+
+
+def expire(signer):
+    key = signer.gpg("--list-keys", "--with-colons").decode().split("\nfpr:::::::::")[1].split(":")[0]
+    signer.gpg("--quick-set-expire", key, "seconds=2")
+    signer.public.write_bytes(signer.gpg("--export"))
+    while b"pub:e:" not in signer.gpg("--list-keys", "--with-colons"):
+        time.sleep(0.2)
+
+
+@pytest.mark.parametrize("end", [revoke, expire])
+def test_a_key_that_is_good_no_longer(store, listing, tmp_path, end):
+    """gpgv itself ends with 0 for its signatures."""
+    signer = Gpg(tmp_path)
+    try:
+        ok(store.image("sign", "box", "--signature", signer.sign(listing)))
+        ok(run(store, signer.public))
+        end(signer)
+    finally:
+        signer.close()
+    refused(run(store, signer.public), FORBIDDEN, "does not fit it")
 
 
 @pytest.mark.parametrize("kind", [Openssl, OpensslCurve])
