@@ -1,12 +1,16 @@
 /* Host places that are never shown to a sandbox. What is judged is the
  * canonical path of an open descriptor, so a link, a "..", or /proc/self/root in
  * the text somebody wrote changes nothing. */
+#include "policy/helper.h"
 #include "policy/plan_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -230,22 +234,36 @@ static int check_file_system(const struct coto_plan_shown *shown, struct coto_er
     return 0;
 }
 
-/* A sandbox that can change the program that builds its walls has none. */
-static int check_own_program(const struct coto_plan_shown *shown, struct coto_err *err)
+static int check_dir_of(const struct coto_plan_shown *shown, const char *program,
+                        struct coto_err *err)
 {
-    char exe[4096];
-    ssize_t n = shown->writable ? readlink("/proc/self/exe", exe, sizeof exe - 1) : -1;
+    char dir[PATH_MAX], real[PATH_MAX];
+    const char *slash = program[0] == '/' ? strrchr(program, '/') : NULL;
 
-    if (n <= 0)
+    if (!slash || slash == program)
         return 0;
-    exe[n] = '\0';
-    char *slash = strrchr(exe, '/');
-    if (!slash || slash == exe)
+    snprintf(dir, sizeof dir, "%.*s", (int)(slash - program), program);
+    if (!realpath(dir, real))
         return 0;
-    *slash = '\0';
-    if (coto_plan_is_below(exe, shown->path) || coto_plan_is_below(shown->path, exe))
+    if (coto_plan_is_below(real, shown->path) || coto_plan_is_below(shown->path, real))
         return refuse(shown, err, "it holds coto itself, and would be writable");
     return 0;
+}
+
+/* A sandbox that can change a program that builds its walls has none: this one, coto-init, or what
+ * is looked for beside the name we were started by (drivers/initbin.c). */
+static int check_own_program(const struct coto_plan_shown *shown, struct coto_err *err)
+{
+    const char *name = (const char *)getauxval(AT_EXECFN); /* NOLINT: a pointer by contract */
+    char path[PATH_MAX];
+
+    if (!shown->writable)
+        return 0;
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[n > 0 ? n : 0] = '\0';
+    if (check_dir_of(shown, path, err) || (name && check_dir_of(shown, name, err)))
+        return -1;
+    return coto_helper_find("coto-init", path, sizeof path) ? 0 : check_dir_of(shown, path, err);
 }
 
 int coto_plan_check_forbidden(const struct coto_plan_shown *shown, struct coto_err *err)

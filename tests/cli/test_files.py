@@ -4,12 +4,13 @@ import json
 import os
 import pathlib
 import resource
+import shutil
 import socket
 import subprocess
 
 import pytest
 
-from .helpers import COTO, ROOT, coto, inside, make_rootfs, ok, refused, run, run_json, sh
+from .helpers import BIN, COTO, ROOT, coto, inside, make_rootfs, ok, refused, run, run_json, sh
 
 PY = ("--lang", "python", "-c")
 
@@ -167,6 +168,23 @@ def test_own_state_is_refused(tmp_path):
     (tmp_path / "me/.local/state/coto").mkdir(parents=True)
     for folder in ("me", "me/.local", "me/.local/state", "me/.local/state/coto"):
         refused(run("--mount", f"{tmp_path}/{folder}:/x", "--", "true"), 68, "coto's own state")
+
+
+def test_own_programs_are_not_writable(shared):
+    """coto-init may lie apart from coto, and coto be started by a link: both places count."""
+    for place, names in (("bin", ["coto"]), ("libexec/coto", ["coto-init", "coto-policy"])):
+        (shared / place).mkdir(parents=True)
+        for name in names:
+            shutil.copy(BIN / name, shared / place / name)
+    (shared / "links").mkdir()
+    link = shared / "links/coto"
+    link.symlink_to("../bin/coto")
+    for folder in ("bin", "libexec", "libexec/coto", "libexec/coto/coto-init", "links"):
+        command = [str(link), "run", "--mount", f"{shared / folder}:/x/it"]
+        assert subprocess.run([*command, "--", "true"], capture_output=True, timeout=60).returncode == 0
+        command[-1] += ":rw"
+        done = subprocess.run([*command, "--", "true"], capture_output=True, timeout=60)
+        assert done.returncode == 68 and b"it holds coto itself" in done.stderr, (folder, done)
 
 
 def test_mounts_have_a_place_of_their_own(shared):
