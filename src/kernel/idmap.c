@@ -20,23 +20,38 @@
 #define NEWGIDMAP "/usr/bin/newgidmap"
 #define NUMBERS (1u << 26)
 #define MAP_TEXT 2048
+#define RANGE_MIN 4096u /* ids from which two sandboxes rarely pick the same */
 
-/* No two sandboxes that live at the same time have the same: each process starts at
- * random, and there are far more numbers than sandboxes. Not by pid, which another pid
- * namespace has too. */
+/* No two sandboxes that live at the same time have the same: each process, and each copy
+ * that it forks, starts at random, and there are far more numbers than sandboxes. Not by pid,
+ * which another pid namespace has too. */
 static unsigned sandbox_number(void)
 {
     static unsigned next;
+    static pid_t owner;
 
-    if (!next && getrandom(&next, sizeof next, GRND_NONBLOCK) != sizeof next)
-        next = (unsigned)getpid() * 2654435761u;
+    if (owner != getpid()) {
+        owner = getpid();
+        if (getrandom(&next, sizeof next, GRND_NONBLOCK) != sizeof next)
+            next = (unsigned)owner * 2654435761u;
+    }
     return next++ % NUMBERS;
+}
+
+static void note_few(struct coto_idmap *map, unsigned count)
+{
+    if (count >= RANGE_MIN)
+        return;
+    map->is_shared = true;
+    snprintf(map->why, sizeof map->why, "of %u ids to choose from two sandboxes may have the same",
+             count);
 }
 
 /* Picks an id inside the ranges this process itself may map: the fixed base on
  * an ordinary host, the upper end of the largest range inside a container. 0 when
  * there is no range. The kernel lets a map be written once: `text` keeps what was read. */
-static unsigned pick_from(const char *file, char text[MAP_TEXT], unsigned number)
+static unsigned pick_from(const char *file, char text[MAP_TEXT], unsigned number,
+                          struct coto_idmap *map)
 {
     unsigned best = 0;
     unsigned best_count = 1;
@@ -59,6 +74,7 @@ static unsigned pick_from(const char *file, char text[MAP_TEXT], unsigned number
             best_count = count;
         }
     }
+    note_few(map, best_count - 1);
     return best;
 }
 
@@ -72,7 +88,8 @@ static bool may_map_ranges(void)
 }
 
 /* An id of the caller's range in /etc/subuid or /etc/subgid; 0: there is none. */
-static unsigned subordinate(const char *file, const char *name, unsigned number)
+static unsigned subordinate(const char *file, const char *name, unsigned number,
+                            struct coto_idmap *map)
 {
     coto_auto_buf buf = {0};
     coto_auto_fd fd = open(file, O_RDONLY | O_CLOEXEC);
@@ -86,26 +103,27 @@ static unsigned subordinate(const char *file, const char *name, unsigned number)
         unsigned start;
         unsigned count;
         line += *line == '\n';
-        if (sscanf(line, "%63[^:]:%u:%u", who, &start, &count) == 3 && count > 0 &&
-            (strcmp(who, id) == 0 || (name && strcmp(who, name) == 0)))
-            return start + number % (count < 65536 ? count : 65536);
+        if (sscanf(line, "%63[^:]:%u:%u", who, &start, &count) != 3 || count == 0 ||
+            (strcmp(who, id) != 0 && (!name || strcmp(who, name) != 0)))
+            continue;
+        note_few(map, count);
+        return start + number % (count < 65536 ? count : 65536);
     }
     return 0;
 }
 
 static bool choose_subuid(struct coto_idmap *map)
 {
-    static unsigned made; /* by this process: a launcher makes many */
     struct passwd *pw = getpwuid(getuid());
     const char *name = pw ? pw->pw_name : NULL;
-    unsigned number = (unsigned)getpid() + made++;
+    unsigned number = sandbox_number();
 
     if (access(NEWUIDMAP, X_OK) || access(NEWGIDMAP, X_OK)) {
         snprintf(map->why, sizeof map->why, "newuidmap is not installed (Debian package uidmap)");
         return false;
     }
-    map->host_uid = subordinate("/etc/subuid", name, number);
-    map->host_gid = subordinate("/etc/subgid", name, number);
+    map->host_uid = subordinate("/etc/subuid", name, number, map);
+    map->host_gid = subordinate("/etc/subgid", name, number, map);
     if (!map->host_uid || !map->host_gid) {
         snprintf(map->why, sizeof map->why, "the caller has no range in /etc/subuid and /etc/subgid");
         return false;
@@ -126,11 +144,11 @@ int coto_idmap_choose(int mode, struct coto_idmap *ret_map, struct coto_err *err
         static char uids[MAP_TEXT];
         static char gids[MAP_TEXT];
         unsigned number = sandbox_number();
-        unsigned uid = pick_from("/proc/self/uid_map", uids, number);
-        unsigned gid = pick_from("/proc/self/gid_map", gids, number);
-        if (uid && gid) {
-            map = (struct coto_idmap){.kind = COTO_MAP_RANGE, .host_uid = uid, .host_gid = gid};
-            *ret_map = map;
+        struct coto_idmap range = {.kind = COTO_MAP_RANGE};
+        range.host_uid = pick_from("/proc/self/uid_map", uids, number, &range);
+        range.host_gid = pick_from("/proc/self/gid_map", gids, number, &range);
+        if (range.host_uid && range.host_gid) {
+            *ret_map = range;
             return 0;
         }
         snprintf(map.why, sizeof map.why, "the user namespace around coto maps a single id");
@@ -141,6 +159,7 @@ int coto_idmap_choose(int mode, struct coto_idmap *ret_map, struct coto_err *err
                                         "100000-165535 --add-subgids 100000-165535 USER");
         }
         map.kind = COTO_MAP_SINGLE;
+        map.is_shared = false;
         map.host_uid = geteuid();
         map.host_gid = getegid();
     }

@@ -20,7 +20,8 @@ struct coto_idmap {
     enum coto_idmap_kind kind;
     uid_t host_uid;
     gid_t host_gid;
-    char why[160]; /* SINGLE: why nothing better */
+    bool is_shared; /* others may have the same: of so few ids none is a sandbox's own */
+    char why[160];  /* SINGLE or is_shared: why nothing better */
 };
 
 /* mode is COTO_IDMAP_AUTO, _SINGLE or _SUBUID of schema/options.h. */

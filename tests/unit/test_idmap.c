@@ -106,6 +106,52 @@ static int each_sandbox_its_own(void)
     return map_is_written(&second);
 }
 
+/* Of a handful of ids nobody is promised one of his own. */
+static int few_ids(void)
+{
+    struct coto_idmap map;
+    struct coto_err err = {0};
+
+    CHECK(become("tester:200000:3\n") == 0);
+    CHECK(coto_idmap_choose(COTO_IDMAP_AUTO, &map, &err) == 0 && map.kind == COTO_MAP_SUBUID);
+    CHECK(map.host_uid >= 200000 && map.host_uid < 200003);
+    CHECK(map.is_shared && strstr(map.why, "of 3 ids"));
+    return map_is_written(&map);
+}
+
+static int few_ids_of_a_container(void)
+{
+    struct coto_idmap map;
+    struct coto_err err = {0};
+
+    CHECK(own_mounts() == 0);
+    CHECK(cover_file("/proc/self/uid_map", "0 100000 65536\n") == 0);
+    CHECK(cover_file("/proc/self/gid_map", "0 100000 2\n") == 0);
+    CHECK(coto_idmap_choose(COTO_IDMAP_AUTO, &map, &err) == 0 && map.kind == COTO_MAP_RANGE);
+    CHECK(map.host_gid == 1 && map.is_shared);
+    return 0;
+}
+
+/* A program that uses the library and forks: copies must not go on with the same numbers. */
+static int forked_copies(void)
+{
+    struct coto_idmap mine;
+    struct coto_idmap theirs = {0};
+    struct coto_err err = {0};
+    int told[2];
+
+    CHECK(coto_idmap_choose(COTO_IDMAP_AUTO, &mine, &err) == 0 && mine.kind == COTO_MAP_RANGE);
+    CHECK(pipe(told) == 0);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(coto_idmap_choose(COTO_IDMAP_AUTO, &theirs, &err) ||
+              write(told[1], &theirs, sizeof theirs) != sizeof theirs);
+    CHECK(read(told[0], &theirs, sizeof theirs) == sizeof theirs && waitpid(child, NULL, 0) == child);
+    CHECK(coto_idmap_choose(COTO_IDMAP_AUTO, &mine, &err) == 0);
+    CHECK(mine.host_uid != theirs.host_uid && !mine.is_shared);
+    return 0;
+}
+
 static int range_by_number(void)
 {
     struct coto_idmap map;
@@ -177,6 +223,9 @@ static int root_of_a_container(void)
 
 CHILD_TEST(subordinate_range)
 CHILD_TEST(each_sandbox_its_own)
+CHILD_TEST(few_ids)
+CHILD_TEST(few_ids_of_a_container)
+CHILD_TEST(forked_copies)
 CHILD_TEST(range_by_number)
 CHILD_TEST(no_range)
 CHILD_TEST(foreign_range)
@@ -189,7 +238,8 @@ int main(void)
         cmocka_unit_test(test_subordinate_range), cmocka_unit_test(test_range_by_number),
         cmocka_unit_test(test_no_range),          cmocka_unit_test(test_foreign_range),
         cmocka_unit_test(test_root_of_one_id),    cmocka_unit_test(test_root_of_a_container),
-        cmocka_unit_test(test_each_sandbox_its_own),
+        cmocka_unit_test(test_each_sandbox_its_own), cmocka_unit_test(test_few_ids),
+        cmocka_unit_test(test_few_ids_of_a_container), cmocka_unit_test(test_forked_copies),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,10 +82,12 @@ void native_identity_say(struct native *n)
     char value[32];
 
     snprintf(value, sizeof value, "%u", (unsigned)n->map.host_uid);
-    coto_wall_say(unique, n->map.kind != COTO_MAP_SINGLE,
+    coto_wall_say(unique, n->map.kind != COTO_MAP_SINGLE && !n->map.is_shared,
         n->map.kind == COTO_MAP_RANGE ? "uid range" : n->map.kind == COTO_MAP_SUBUID ? "subuid" : "",
         value);
-    if (!unique->up)
+    if (n->map.is_shared)
+        snprintf(unique->note, sizeof unique->note, "%.150s", n->map.why);
+    else if (!unique->up)
         snprintf(unique->note, sizeof unique->note, "the caller's own uid is mapped: %.100s",
                  n->map.why[0] ? n->map.why : "--idmap single");
 }

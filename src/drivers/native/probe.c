@@ -143,9 +143,9 @@ static void probe_identity(struct coto_probe *p)
     set(p, COTO_WALL_UID, p->walls[COTO_WALL_USERNS].up, "user namespace map");
     if (!p->walls[COTO_WALL_UID].up)
         explain(p, COTO_WALL_UID, "needs the user namespace", "see user_namespace");
-    set(p, COTO_WALL_UNIQUE_UID, map.kind != COTO_MAP_SINGLE,
-        map.kind == COTO_MAP_RANGE ? "uid range" : "subuid");
-    if (map.kind == COTO_MAP_SINGLE)
+    bool unique = map.kind != COTO_MAP_SINGLE && !map.is_shared;
+    set(p, COTO_WALL_UNIQUE_UID, unique, map.kind == COTO_MAP_RANGE ? "uid range" : "subuid");
+    if (!unique)
         explain(p, COTO_WALL_UNIQUE_UID, map.why,
                 "run as root, or install uidmap and add ranges: usermod --add-subuids "
                 "100000-165535 --add-subgids 100000-165535 USER");

@@ -174,8 +174,10 @@ static void say_uid(struct oci *oci, const struct status *status)
     coto_wall_say(wall, host != 0 && (guest || host == oci->map.host_uid),
                   guest ? "guest kernel" : "user namespace map", value);
     snprintf(value, sizeof value, "%" PRIu64, host);
-    coto_wall_say(unique, !guest && wall->up, guest ? "" : "uid range", value);
-    if (guest)
+    coto_wall_say(unique, !guest && wall->up && !oci->map.is_shared, guest ? "" : "uid range", value);
+    if (oci->map.is_shared)
+        snprintf(unique->note, sizeof unique->note, "%.150s", oci->map.why);
+    else if (guest)
         snprintf(unique->note, sizeof unique->note, "every gVisor kernel here runs as uid %" PRIu64, host);
 }
 
