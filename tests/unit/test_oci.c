@@ -1,9 +1,11 @@
 /* Versions of runtimes and which escapes they have; config.json, field by field (BK-01). */
 #include "drivers/oci/oci.h"
 #include "drivers/floor.h"
+#include "base/fd.h"
 #include "base/units.h"
 #include "schema/options.h"
 
+#include <fcntl.h>
 #include <jansson.h>
 #include <linux/capability.h>
 #include <setjmp.h>
@@ -11,8 +13,12 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
+
+#include "in_child.h"
 
 static void test_order_of_versions(void **state)
 {
@@ -241,12 +247,66 @@ static void test_guest_kernel(void **state)
     json_decref(config);
 }
 
+/* ---- what others may put where a caller without root keeps his own ---- */
+
+#define USER 65533
+#define CHECK(expression)                                                                          \
+    do {                                                                                           \
+        if (!(expression)) {                                                                       \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #expression);                       \
+            return 1;                                                                              \
+        }                                                                                          \
+    } while (0)
+
+static int put(const char *dir, const char *name, const char *text)
+{
+    char path[160];
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    FILE *file = fopen(path, "we");
+    if (!file)
+        return -1;
+    fputs(text, file);
+    return fclose(file) || chmod(path, 0755);
+}
+
+/* A FIFO is not waited for, and the state of the trial is in nobody else's directory. */
+static int planted_names(void)
+{
+    struct oci_chosen chosen = {.version = "0"};
+    struct coto_err err = {0};
+    char base[] = "/tmp/coto-test-oci-XXXXXX";
+    char path[160];
+
+    CHECK(geteuid() != 0 || (setresgid(USER, USER, USER) == 0 && setresuid(USER, USER, USER) == 0));
+    CHECK(mkdtemp(base) && setenv("XDG_RUNTIME_DIR", base, 1) == 0);
+    snprintf(path, sizeof path, "%s/.coto-gvisor-%u", base, (unsigned)geteuid());
+    CHECK(mkfifo(path, 0600) == 0);
+    snprintf(path, sizeof path, "%s/" OCI_DIR_PREFIX "%d-platform", base, (int)getpid());
+    CHECK(mkdir(path, 0755) == 0 && put(path, "planted", "") == 0);
+    CHECK(put(base, "runtime", "#!/bin/sh\n[ ! -e \"$2/planted\" ] && [ \"$(stat -c %a \"$2\")\" = 700 ]\n") == 0);
+    snprintf(chosen.path, sizeof chosen.path, "%s/runtime", base);
+    alarm(60); /* waiting for the FIFO's writer has no end */
+    int failed = oci_platform(&chosen, &err);
+    int tmp = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    CHECK(coto_path_remove_tree(tmp, base + strlen("/tmp/")) == 0);
+    CHECK(!failed && strcmp(chosen.platform, "systrap") == 0);
+    return 0;
+}
+
+static void test_planted_names(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(planted_names), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order_of_versions), cmocka_unit_test(test_escapes),
         cmocka_unit_test(test_config),            cmocka_unit_test(test_mounts),
         cmocka_unit_test(test_exceptions),        cmocka_unit_test(test_guest_kernel),
+        cmocka_unit_test(test_planted_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

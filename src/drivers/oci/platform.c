@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
@@ -24,7 +25,10 @@ static bool works(const struct oci_chosen *chosen, const char *platform)
                     geteuid() ? "--rootless" : "--network=none", "do", "true", NULL};
 
     oci_dir_base(base);
-    snprintf(root, sizeof root, "%s/" OCI_DIR_PREFIX "%d-platform", base, (int)getpid());
+    /* Nobody else may have made it: in /tmp the runtime would keep its state among another's links. */
+    snprintf(root, sizeof root, "%s/" OCI_DIR_PREFIX "%d-XXXXXX", base, (int)getpid());
+    if (!mkdtemp(root))
+        return false;
     snprintf(flag, sizeof flag, "--platform=%s", platform);
     bool ok = oci_command(argv, TRY_MS, &out) == 0 && out.status == 0;
     oci_clean(root, NULL);
@@ -48,7 +52,7 @@ static bool recall(const char *key, char ret_platform[16])
     size_t n = strlen(key);
 
     name_memory(path);
-    coto_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    coto_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* not a FIFO's writer */
     if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
         (st.st_mode & 022))
         return false;
