@@ -8,10 +8,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -78,32 +80,35 @@ static void free_proc(struct init_proc *proc)
 
 /* ---- output and input of a process in frame mode ---- */
 
-static void forward_output(struct init *init, struct init_proc *proc, int which)
+static int forward_output(struct init *init, struct init_proc *proc, int which)
 {
     static char chunk[COTO_FRAME_CHUNK];
     ssize_t n = read(proc->fd[which], chunk, sizeof chunk);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
+        return 0;
     if (n <= 0) {
         coto_own_close(&proc->fd[which]);
-        return;
+        return 0;
     }
     size_t at = coto_frame_begin(&init->out, which == 1 ? COTO_FRAME_OUT : COTO_FRAME_ERR, proc->id);
     coto_frame_add(&init->out, COTO_TAG_DATA, chunk, (size_t)n);
     coto_frame_end(&init->out, at);
     init_send(init);
+    return (int)n;
 }
 
 static void drain_output(struct init *init, struct init_proc *proc)
 {
     for (int which = 1; which <= 2; which++) {
-        /* All writers are dead by now, so this ends at end of file. A process
-         * that is not waited for (kill_on_exit off) may keep the pipe: take what
-         * is there. */
+        /* All writers are dead by now, or are not waited for (kill_on_exit off, or
+         * state is kept) and may write for ever: take what is there. */
         struct pollfd pfd = {.fd = proc->fd[which], .events = POLLIN};
-        while (proc->fd[which] >= 0 && poll(&pfd, 1, 0) > 0)
-            forward_output(init, proc, which);
+        int left = 0;
+        if (pfd.fd >= 0 && ioctl(pfd.fd, FIONREAD, &left))
+            left = INT_MAX;
+        while (left > 0 && proc->fd[which] >= 0 && poll(&pfd, 1, 0) > 0)
+            left -= forward_output(init, proc, which);
     }
 }
 

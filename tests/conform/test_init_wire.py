@@ -340,6 +340,25 @@ def test_a_host_that_does_not_read_costs_no_memory(start):
     assert len(init.finish(1)["out"]) == 50_000_000
 
 
+def test_others_who_write_for_ever_do_not_delay_the_end(init):
+    """With a host that reads slowly their pipe is never seen empty."""
+    init.execute(1, ["sh", "-c", "for i in 1 2 3 4; do yes & done; touch gone"])
+    assert wait_until(lambda: (init.work / "gone").exists())
+    time.sleep(0.3)
+    os.set_blocking(init.read_fd, True)
+    seen, got = 0, init.take()
+    while not got or got.kind != "EXIT":
+        if not got:
+            assert seen < 4_000_000, "no end"
+            data = os.read(init.read_fd, 4096)
+            assert data, "the stream ended"
+            seen += len(data)
+            init.buffer += data
+            time.sleep(0.001)
+        got = init.take()
+    assert got.number("STATUS") == 0
+
+
 # ---- several at once ----
 
 def test_several_processes_at_once(init):
