@@ -1,6 +1,6 @@
 /* Host places that are never shown to a sandbox. What is judged is the
  * canonical path of an open descriptor, so a link, a "..", or /proc/self/root in
- * the text somebody wrote changes nothing. */
+ * the text somebody wrote changes nothing; nor does mounting a part of such a place elsewhere. */
 #include "policy/helper.h"
 #include "policy/plan_int.h"
 
@@ -272,7 +272,8 @@ int coto_plan_check_forbidden(const struct coto_plan_shown *shown, struct coto_e
 
     if (fstat(shown->fd, &st))
         return coto_err_set(err, COTO_ERR_INPUT, errno, "%s: '%s'", shown->what, shown->path);
-    if (check_places(shown, err) || check_file_system(shown, err) ||
+    if (check_places(shown, err) || coto_plan_check_names(shown, check_places, err) ||
+        check_file_system(shown, err) ||
         check_sockets(shown, st.st_mode, err) || check_private(shown, err))
         return -1;
     return check_own_program(shown, err);

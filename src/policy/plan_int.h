@@ -72,5 +72,9 @@ struct coto_plan_shown {
     bool is_rootfs;
 };
 int coto_plan_check_forbidden(const struct coto_plan_shown *shown, struct coto_err *err);
+/* Has the other names judged that a mount gives it, as a part of a larger one (plan_below.c). */
+int coto_plan_check_names(const struct coto_plan_shown *shown,
+                          int (*judge_name)(const struct coto_plan_shown *, struct coto_err *),
+                          struct coto_err *err);
 /* The same for everything that is mounted below it (plan_below.c). */
 int coto_plan_check_below(const struct coto_plan_shown *tree, struct coto_err *err);

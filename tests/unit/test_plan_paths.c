@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "in_child.h"
+#include "own_mounts.h"
 #include "plan_room.h"
 
 /* ---- copies ---- */
@@ -257,6 +259,34 @@ static void test_own_program_is_never_writable(void **state)
     free(path.source);
 }
 
+/* A bind mount gives a part of /etc another name; it stays what it is. */
+static int other_names(void)
+{
+    struct coto_plan_path path;
+    struct coto_err err = {0};
+    char base[] = "/tmp/coto-test-names-XXXXXX";
+    char at[80];
+
+    CHECK(own_mounts() == 0 && mkdtemp(base));
+    CHECK(mount("tmpfs", base, "tmpfs", 0, NULL) == 0 && chdir(base) == 0);
+    CHECK(mkdir("etc", 0755) == 0 && mount("/etc", "etc", NULL, MS_BIND, NULL) == 0);
+    CHECK(mkdir("root", 0755) == 0 && mount("/", "root", NULL, MS_BIND, NULL) == 0);
+    CHECK(mkdir("mine", 0755) == 0 && mkdir("mine/part", 0755) == 0 && mkdir("again", 0755) == 0);
+    CHECK(mount("mine/part", "again", NULL, MS_BIND, NULL) == 0);
+    CHECK(close(creat("file", 0644)) == 0 && mount("/etc/passwd", "file", NULL, MS_BIND, NULL) == 0);
+    static const char *const bad[] = {"file", "etc/passwd", "root/etc/passwd", "etc", "root"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        snprintf(at, sizeof at, "%s/%s", base, bad[i]);
+        CHECK(coto_plan_open_mount(at, false, &path, &err) != 0 && err.kind == COTO_ERR_FORBIDDEN);
+    }
+    snprintf(at, sizeof at, "%s/again", base);
+    CHECK(coto_plan_open_mount(at, true, &path, &err) == 0);
+    CHECK(chdir("/") == 0 && umount2(base, MNT_DETACH) == 0 && rmdir(base) == 0);
+    return 0;
+}
+
+CHILD_TEST(other_names)
+
 static void refuse_mount(struct room *room, int kind, const char *target, const char *text)
 {
     coto_strv_fini(&room->policy.v[COTO_OPT_MOUNT].list);
@@ -469,7 +499,7 @@ int main(void)
         T(test_links_change_nothing),
         T(test_private_names_are_refused),
         T(test_sockets_and_specials_are_refused),
-        T(test_own_program_is_never_writable),
+        T(test_own_program_is_never_writable), T(test_other_names),
         T(test_mount_targets),
         T(test_mounts_in_mounts),
         T(test_mounts_in_read_only_mounts),
