@@ -155,7 +155,8 @@ static void on_exit_frame(struct coto_session *s, const struct coto_frame *frame
     s->facts->exited = true;
     s->facts->wait_status = (int)coto_field_num(frame, COTO_TAG_STATUS);
     s->facts->disk_full = coto_field_num(frame, COTO_TAG_DISK_FULL);
-    s->facts->state_kept = coto_field_num(frame, COTO_TAG_CONTEXT) & 1;
+    /* After KILL nobody is left, whether init had heard it by then or not. */
+    s->facts->state_kept = coto_field_num(frame, COTO_TAG_CONTEXT) & 1 && !s->killing;
     s->facts->state_found = coto_field_num(frame, COTO_TAG_CONTEXT) >> 1 & 1;
     s->facts->stage = s->stage;
     take_cpu(s, frame);

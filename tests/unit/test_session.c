@@ -85,6 +85,8 @@ static void add_file(struct coto_buf *out, unsigned number, size_t bytes)
 
 /* ---- an execution ---- */
 
+static int64_t most_output = COTO_UNIT_NONE;
+
 static int execute(const struct coto_buf *words, struct coto_result *ret_result, struct coto_err *err)
 {
     char *argv[] = {"true", NULL};
@@ -94,7 +96,8 @@ static int execute(const struct coto_buf *words, struct coto_result *ret_result,
                                    .timeout_ms = 60000,
                                    .cpu_time_ms = COTO_UNIT_NONE,
                                    .fsize_bytes = COTO_UNIT_NONE,
-                                   .output_bytes = COTO_UNIT_NONE,
+                                   .output_bytes = most_output,
+                                   .output_kill = true,
                                    .nofile = 64,
                                    .disk_bytes = 1000,
                                    .want_artifacts = true,
@@ -192,6 +195,32 @@ static void no_more_files_than_are_wanted(void **state)
     refused(&words);
 }
 
+/* It had ended before it heard that everybody is to be killed: whom it has kept dies after it. */
+static void nothing_is_kept_of_who_was_to_be_killed(void **state)
+{
+    (void)state;
+    for (int over = 0; over <= 1; over++) {
+        coto_auto_buf words = {0};
+        struct coto_result result;
+        struct coto_err err = {0};
+        add_empty(&words, COTO_FRAME_STARTED, PROC);
+        size_t at = coto_frame_begin(&words, COTO_FRAME_OUT, PROC);
+        coto_frame_add(&words, COTO_TAG_DATA, "12345678", 8);
+        coto_frame_end(&words, at);
+        at = coto_frame_begin(&words, COTO_FRAME_EXIT, PROC);
+        coto_frame_add_num(&words, COTO_TAG_CONTEXT, 3);
+        coto_frame_end(&words, at);
+        add_empty(&words, COTO_FRAME_COLLECTED, 0);
+        most_output = over ? 7 : 8;
+        assert_int_equal(execute(&words, &result, &err), 0);
+        most_output = COTO_UNIT_NONE;
+        assert_int_equal(result.facts.cause, over ? COTO_END_OUTPUT : COTO_END_SELF);
+        assert_int_equal(result.facts.state_kept, !over);
+        assert_true(result.facts.state_found);
+        coto_result_fini(&result);
+    }
+}
+
 /* ---- files ---- */
 
 static int count_names(void *arg, const char *name, mode_t mode, int64_t bytes)
@@ -247,6 +276,7 @@ int main(void)
         cmocka_unit_test(files_come_when_they_are_collected),
         cmocka_unit_test(no_more_bytes_than_there_can_be),
         cmocka_unit_test(no_more_files_than_are_wanted),
+        cmocka_unit_test(nothing_is_kept_of_who_was_to_be_killed),
         cmocka_unit_test(names_and_bytes_of_files_are_bounded),
     };
 
