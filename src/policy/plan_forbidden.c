@@ -65,6 +65,7 @@ static const struct {
     {".ssh", "SSH keys"},
     {".aws", "cloud credentials"},
     {".azure", "cloud credentials"},
+    {".config/gcloud", "cloud credentials"},
     {".gnupg", "private keys"},
     {".kube", "cluster credentials"},
     {".docker", "registry credentials"},

@@ -163,6 +163,14 @@ def test_private_names_are_refused(tmp_path):
     refused(run("--mount", f"{tmp_path}/me:/x", "--", "true"), 68, ".ssh")
 
 
+def test_credentials_of_every_cloud_are_refused(tmp_path):
+    for number, place in enumerate((".aws", ".azure", ".config/gcloud")):
+        home = tmp_path / str(number)
+        (home / place).mkdir(parents=True)
+        for folder in (home, (home / place).parent, home / place):
+            refused(run("--mount", f"{folder}:/x", "--", "true"), 68, "cloud credentials")
+
+
 def test_own_state_is_refused(tmp_path):
     """Records and tokens of a service, and every directory on the way to them."""
     (tmp_path / "me/.local/state/coto").mkdir(parents=True)
