@@ -110,8 +110,8 @@ static int prepare_tls(struct engine *engine, struct coto_err *err)
 
 static bool is_loopback(const char *host)
 {
-    return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
-           strcmp(host, "::1") == 0;
+    return strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 ||
+           (strncmp(host, "127.", 4) == 0 && !host[strspn(host, "0123456789.")]);
 }
 
 int engine_find(struct engine *ret_engine, struct coto_err *err)

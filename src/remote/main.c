@@ -193,14 +193,19 @@ static size_t on_data(char *data, size_t size, size_t count, void *arg)
 
 /* ---- sending ---- */
 
+/* A name and a password may stand before the host that is meant ("http://localhost:1@host"). */
 static bool is_here(const char *url)
 {
     static const char *const hosts[] = {"http://127.0.0.1", "http://localhost", "http://[::1]"};
 
     for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
         size_t n = strlen(hosts[i]);
-        if (strncmp(url, hosts[i], n) == 0 && strchr(":/", url[n]))
-            return true;
+        if (strncmp(url, hosts[i], n) != 0)
+            continue;
+        const char *rest = url + n;
+        if (*rest == ':')
+            rest += 1 + strspn(rest + 1, "0123456789");
+        return *rest == '\0' || *rest == '/';
     }
     return false;
 }

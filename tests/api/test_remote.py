@@ -82,6 +82,8 @@ def test_the_variable(service):
     (["--report=/tmp"], 69, "--report: not possible with --server"),
     (["--server=http://example.com"], 64, "https:// for other hosts"),
     (["--server=ftp://127.0.0.1"], 64, "is not possible"),
+    (["--server=http://localhost:1@example.org"], 64, "is not possible"),
+    (["--server=http://localhost.example.org"], 64, "is not possible"),
     (["--server=http://127.0.0.1.example.com"], 64, "is not possible"),
     (["--server=unix:/nowhere"], 69, "/nowhere"),
     (["--token-file=/nowhere"], 66, "/nowhere"),

@@ -19,6 +19,11 @@ def test_no_engine(tmp_path):
     refused(run(*RUN, env={"DOCKER_HOST": f"unix://{tmp_path}/none"}), 69, "no engine at unix://", "start it")
 
 
+@pytest.mark.parametrize("host", ["tcp://192.0.2.1:2375", "tcp://127.example.org:2375"])
+def test_an_engine_elsewhere_wants_tls(host):
+    refused(run(*RUN, env={"DOCKER_HOST": host}), 68, "without TLS", "DOCKER_TLS_VERIFY")
+
+
 @pytest.mark.parametrize("host", ["ssh://a", "unix://relative", "tcp://nohost", "tcp://:1", "unix://" + "/x" * 60])
 def test_bad_host(host):
     refused(run(*RUN, env={"DOCKER_HOST": host}), 64, "DOCKER_HOST", "unix:///var/run/docker.sock")
