@@ -21,7 +21,7 @@
 #define FORKS_MAX 2000         /* then a fresh address layout and hash secret */
 #define RETRY_US 5000000
 #define PYTHON "/usr/bin/python3"
-#define TEMPLATE_HOME "/dev/null/" /* as long as what it becomes: python.c */
+#define TEMPLATE_HOME "HOME=/dev/null/" /* as long as what it becomes: python.c */
 
 /* The forty or so that programs import most, without those that are heavy (asyncio alone
  * would add half as much memory again to copy at each fork). */
@@ -40,7 +40,7 @@ static void run_python(const char *script, const char *library, int fd)
      * anything below this one. Once it has started python.py makes it /workspace. */
     char preload[4128]; /* template/heap.c takes it out of sight again */
     char *const envp[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                          "HOME=" TEMPLATE_HOME, "USER=sandbox", "LOGNAME=sandbox",
+                          TEMPLATE_HOME, "USER=sandbox", "LOGNAME=sandbox",
                           "SHELL=/bin/sh",   "LANG=C.UTF-8", "TMPDIR=/tmp",
                           "COTO_OUTPUT=/workspace/output", preload, NULL};
     char number[16];

@@ -140,7 +140,7 @@ if os.fork() == 0:
         time.sleep(.01)
     for fd in ways:
         os.write(fd, %r)
-    os.rename('go', 'said')
+    open('said', 'w').close()
     os._exit(0)
 print(len(ways))
 """
