@@ -62,6 +62,7 @@ def test_kill_of_all_three_at_once(service, leftovers):  # noqa: F811
     """Nobody was left to clean up: the next life does."""
     service.start()
     service.begin_runs(LONG, 3)
+    wait_until(lambda: leftovers(0).get("cgroups") or not CGROUPS, "sandboxes")
     service.kill()
     assert leftovers(0).get("cgroups") or not CGROUPS  # control: there is something to clean up
     service.start()
