@@ -266,14 +266,12 @@ static int limit_not_set(coto_wallset named, struct coto_err *err)
 /* Where the kernel has no AppArmor, Landlock does its work and nothing is missing. */
 static coto_wallset apparmor_wall(const struct coto_plan *plan)
 {
-    char word[8];
+    static _Thread_local char word[8]; /* as the kernel was started */
 
-    return plan->apparmor &&
-                   coto_file_read_at(AT_FDCWD, "/sys/module/apparmor/parameters/enabled", word,
-                                     sizeof word) > 0 &&
-                   word[0] == 'Y'
-               ? COTO_WALL_BIT(APPARMOR)
-               : 0;
+    if (plan->apparmor && !word[0] &&
+        coto_file_read_at(AT_FDCWD, "/sys/module/apparmor/parameters/enabled", word, sizeof word) <= 0)
+        word[0] = 'N';
+    return plan->apparmor && word[0] == 'Y' ? COTO_WALL_BIT(APPARMOR) : 0;
 }
 
 /* No level wants less than the policy says: what a level can never give is missing from
