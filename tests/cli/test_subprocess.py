@@ -130,10 +130,10 @@ def test_a_deep_tree_is_ended_whole(leftovers):
 def test_nobody_else_is_killed_with_a_wide_tree():
     """More children than one look at them has room for; half of a number would be one of eight bystanders."""
     script = ("for i in 2 3 4 5 6 7 8 9; do sleep 300 & all=\"$all $!\"; done; echo 20000 > /proc/sys/kernel/ns_last_pid\n"
-              f"{COTO} run --isolation subprocess -- sh -c 'i=0; while [ $i -lt 1500 ]; do sleep 300 & i=$((i + 1)); done; echo $!' || exit\n"
+              f"{COTO} run --timeout 5m --isolation subprocess -- sh -c 'i=0; while [ $i -lt 1500 ]; do sleep 300 & i=$((i + 1)); done; echo $!' || exit\n"
               "for i in $all; do kill -0 $i && echo $i; done")
     done = subprocess.run(["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script],
-                          capture_output=True, text=True, timeout=120)
+                          capture_output=True, text=True, timeout=300)
     last, *alive = done.stdout.split()
     assert int(last) > 21500, done
     assert alive == list("23456789"), done
