@@ -132,6 +132,8 @@ int coto_fd_set_nonblock(int fd, int on)
 }
 
 #define SEND_MAX 64
+_Static_assert(CMSG_SPACE(SEND_MAX * sizeof(int)) == CMSG_LEN(SEND_MAX * sizeof(int)),
+               "space for an odd number has room for one more");
 
 int coto_fd_send(int socket, char byte, const int *fds, int count)
 {
