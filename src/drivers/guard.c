@@ -57,7 +57,6 @@ static int guard_main(void *arg)
                       told ? 0 : (long)(intptr_t)&now_and_then, 8);
         close_after(guard);
     }
-    setsid();
     syscall(SYS_close_range, 0u, ~0u, 0u);
     guard->action(guard->arg);
     _exit(0);
@@ -72,8 +71,10 @@ int coto_guard_start(struct coto_guard *guard, void (*action)(const void *arg), 
     guard->wait_fd = guard->close_fd = -1;
     guard->pid = clone(guard_main, guard->stack + sizeof guard->stack,
                        SHARED_MEMORY | CLONE_FILES | CLONE_FS | SIGCHLD, guard);
-    if (guard->pid > 0)
+    if (guard->pid > 0) {
+        setpgid(guard->pid, guard->pid); /* who kills the supervisor's whole group, as timeout(1) does, kills another */
         return 0;
+    }
     guard->pid = 0;
     return coto_err_set(err, COTO_ERR_LIMIT, errno, "start the guard");
 }

@@ -124,6 +124,18 @@ def test_kill_9_while_the_program_runs(leftovers):
         assert not leftovers(2)
 
 
+@pytest.mark.parametrize("level", ["process", "subprocess"])
+def test_kill_9_of_its_whole_group(leftovers, level):
+    """As timeout(1) and shells do."""
+    random.seed(10)
+    for _ in range(20):
+        process = subprocess.Popen([COTO, "run", "--isolation", level, *SLEEPER], env=environment(), process_group=0, **QUIET)
+        time.sleep(random.uniform(0, 0.05))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert not leftovers(2)
+
+
 ENDING = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGQUIT: 131}
 
 

@@ -79,6 +79,7 @@ static _Noreturn void child_main(int init_fd, const int stdio[3], int stream_fd,
     char *envp[] = {NULL};
     int from[] = {stdio[0], stdio[1], stdio[2], stream_fd, work_fd};
 
+    setpgid(0, 0); /* it ends what it has started also where all of the supervisor's group is killed */
     init_fd = fcntl(init_fd, F_DUPFD_CLOEXEC, 32);
     for (int i = 0; i < 5; i++)
         from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 32);
