@@ -46,13 +46,13 @@ _coto_options() {
     local flags='--help --lang --env --user --user-name --hostname
         --workdir --timeout --cpu-time --memory --swap --cpus
         --pids --disk --tmp-size --inodes --output-limit --on-output-limit
-        --nofile --fsize --iops --copy --mount --tmpfs
-        --artifacts --rootfs --image --image-key --images-dir --workspace-writable
-        --noexec --isolation --runtime --allow-runtime --require --allow-missing
-        --seccomp --apparmor --cap-add --network --network-allow --idmap
-        --report --report-include --prompt-hash --prompt-file --code --profile
-        --policy --server --token-file --server-ca --client-certificate --client-key
-        --json --quiet --verbose --raw --dry-run'
+        --nofile --ptys --fsize --iops --copy --mount
+        --tmpfs --artifacts --rootfs --image --image-key --images-dir
+        --workspace-writable --noexec --isolation --runtime --allow-runtime --require
+        --allow-missing --seccomp --apparmor --cap-add --network --network-allow
+        --idmap --report --report-include --prompt-hash --prompt-file --code
+        --profile --policy --server --token-file --server-ca --client-certificate
+        --client-key --json --quiet --verbose --raw --dry-run'
     if [[ $verb == test ]]; then flags+=' --runner --junit'; fi
     case $prev in
     --lang) _coto_words 'python node sh bash perl ruby php lua c c++ go rust java' ;;
@@ -73,6 +73,7 @@ _coto_options() {
     --output-limit) ;;
     --on-output-limit) _coto_words 'cut kill' ;;
     --nofile) ;;
+    --ptys) ;;
     --fsize) ;;
     --iops) ;;
     --copy) _coto_paths -f ;;

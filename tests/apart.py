@@ -1,5 +1,7 @@
+#!/usr/bin/python3
 """A run of tests beside other users of the machine: in cgroups and a mount namespace of its own, so
-that checks for what is left behind see all that the run has made and nothing else.
+that checks for what is left behind see all that the run has made and nothing else. As a program,
+apart.py COMMAND..., it runs the command so.
 
 coto and runtimes make their groups below the caller's own, in every hierarchy of cgroup v1. Where there is only v2
 root's groups are at the top, beside everybody's: there whose they are is told by who lives in them (cli/conftest.py).
@@ -9,11 +11,15 @@ import contextlib
 import ctypes
 import os
 import re
+import signal
+import subprocess
+import sys
 import time
 
 TOP = "/sys/fs/cgroup"
 NAME = "apart-tests-"
 CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 1 << 18
+PR_SET_PDEATHSIG = 1
 
 
 def own_groups():
@@ -44,6 +50,11 @@ def write(path, text):
         file.write(text)
 
 
+def read(path):
+    with open(path) as file:
+        return file.read()
+
+
 def sweep(place):
     """Groups of runs that were killed."""
     for entry in os.scandir(place):
@@ -69,7 +80,9 @@ def join_new(place):
     os.mkdir(group)
     for name in ("cpuset.cpus", "cpuset.mems"):  # without these nobody can join
         if os.path.exists(f"{group}/{name}"):
-            write(f"{group}/{name}", open(f"{place}/{name}").read())
+            write(f"{group}/{name}", read(f"{place}/{name}"))
+    with contextlib.suppress(OSError):  # nor take on a real-time class; groups share what there is of it
+        write(f"{group}/cpu.rt_runtime_us", str(int(read(f"{place}/cpu.rt_runtime_us")) // 4))
     write(f"{group}/cgroup.procs", str(os.getpid()))
 
 
@@ -77,6 +90,12 @@ def leave(places):
     for place in places:
         write(f"{place}/cgroup.procs", str(os.getpid()))
         remove(f"{place}/{NAME}{os.getpid()}")
+
+
+def own_mounts():
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS) or libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None):
+        raise OSError(ctypes.get_errno(), "a mount namespace of the tests' own")
 
 
 def enter():
@@ -88,6 +107,13 @@ def enter():
     for place in places:
         sweep(place)
         join_new(place)
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNS) or libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None):
-        raise OSError(ctypes.get_errno(), "a mount namespace of the tests' own")
+    own_mounts()
+
+
+def end_with_parent():
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    enter()
+    sys.exit(abs(subprocess.run(sys.argv[1:], preexec_fn=end_with_parent).returncode))

@@ -54,15 +54,16 @@ static const char tail[] =
     "```\n"
     "\n"
     "where HEX is HMAC-SHA256 over `UNIX-SECONDS.BODY` with the operator's callback key. Only origins that the operator has\n"
-    "named are called; redirects are not followed; it is tried three times.\n"
+    "named are called; redirects are not followed; it is tried three times. A\n"
+    "service that ends in order tells what it has waited for; three seconds later it tells nobody any more.\n"
     "A receiver that does not answer holds up calls of its own tenant only, of which 256 may wait. A result with more than\n"
-    "32 MiB of output as JSON is not kept, and `error` says so.\n"
+    "32 MiB of output as JSON, or 64 with artifacts, is not kept, and `error` says so.\n"
     "\n"
     "## Files\n"
     "\n"
     "Paths are relative to the workspace or absolute below it or `/tmp`; `..`, empty names and trailing slashes are refused,\n"
     "and no link is ever followed. Archives are plain tar: files and directories; links, devices and names that lead out are\n"
-    "refused, set-id bits are dropped. The whole workspace is `GET archive`, with or without `?path=.`. While an execution or a transfer uses the sandbox another is refused with 409.\n"
+    "refused, set-id bits are dropped. Files count for the sandbox's memory: past its limit an upload is refused with 413, and the sandbox has ended. The whole workspace is `GET archive`, with or without `?path=.`. While an execution or a transfer uses the sandbox another is refused with 409.\n"
     "\n"
     "## Limits\n"
     "\n"
@@ -172,7 +173,7 @@ static void print_bodies(void)
 
 static void print_limits(void)
 {
-    puts("\n### Limits of a sandbox\n\nA number, or a text with a unit (`\"256m\"`, `\"1.5s\"`).\n\n"
+    puts("\n### Limits of a sandbox\n\nA number, or a text with a unit (`\"256m\"`, `\"1.5s\"`). The operator may allow less; of `ptys` it is none unless `max-ptys` says so.\n\n"
          "| field | at most | meaning |\n|---|---|---|");
     for (unsigned i = 0; i < coto_limit_count; i++) {
         printf("| `%s` | %s | ", coto_limits[i].name, coto_limits[i].ceiling);

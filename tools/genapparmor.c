@@ -25,8 +25,10 @@ static const char head[] =
 
 static const char processes[] =
     "\n"
-    "  # Other processes: only those under this profile; the host may look and kill.\n"
+    "  # Other processes: only those under this profile; the host may look and kill. That coto-init gets\n"
+    "  # no signal is said, or each one would be a line in the host's log.\n"
     "  signal send peer=@{profile_name},\n"
+    "  deny signal send peer=unconfined,\n"
     "  signal receive,\n"
     "  ptrace (trace, read) peer=@{profile_name},\n"
     "  ptrace (tracedby, readby),\n";

@@ -105,6 +105,7 @@ static void attach(struct api_sandbox *s, struct coto_launch_held *held, int cha
     held->sandbox = NULL;
     s->next_proc = 1; /* its init has forgotten earlier ones */
     coto_launch_use(s->box, channel_fd, &s->plan);
+    coto_core_adopt(s->box);
 }
 
 int api_adopt_stream(struct api_job *job, int channel_fd)
@@ -197,7 +198,7 @@ static void take_promise(void *arg, const struct coto_execution *e, const struct
     snprintf(job->caller.sandbox, sizeof job->caller.sandbox, "%s", e->sandbox);
     api_tenant_adopt(job);
     snprintf(job->accepted, sizeof job->accepted, "%s", e->started);
-    job->body = json_loadb(request->data, request->len, 0, NULL);
+    api_parse_promise(job, request);
     job->is_async = job->is_execution = job->must_run = true;
     coto_strv_add(&all->ids, e->id);
     *all->last = job;

@@ -118,6 +118,22 @@ static int check_records(struct api_call *call)
     return -1;
 }
 
+/* While the service ends one may look, fetch, end and revoke. */
+static int check_draining(struct api_call *call)
+{
+    const struct coto_endpoint *e = call->endpoint;
+    struct coto_err err = {0};
+
+    if (!call->api->draining || functions[e - coto_endpoints] == coto_api_revoke ||
+        (strcmp(e->method, "POST") != 0 && strcmp(e->method, "PUT") != 0))
+        return 0;
+    call->api->counters.refused++;
+    coto_err_set(&err, COTO_ERR_UNAVAILABLE, 0, "the service is ending and begins nothing new");
+    coto_err_remedy(&err, "send the request again in a while, or to another service");
+    api_reply_error(call->request, 503, &err, "");
+    return -1;
+}
+
 void api_call_function(struct api_call *call)
 {
     struct coto_err err = {0};
@@ -186,11 +202,13 @@ void coto_api_handle(struct coto_http_request *request, void *arg)
         api_reply_error(request, status, &err, "");
         return;
     }
+    if (call.endpoint->access != COTO_ACCESS_OPEN)
+        coto_http_vouch(request);
     if (call.endpoint->access != COTO_ACCESS_OPEN && api_query_check(&call, name, &err)) {
         api_reply_error(request, 400, &err, name);
         return;
     }
-    if (call.endpoint->access != COTO_ACCESS_OPEN && api_tenant_admit(&call))
+    if (check_draining(&call) || (call.endpoint->access != COTO_ACCESS_OPEN && api_tenant_admit(&call)))
         return;
     if (call.endpoint->how != COTO_HOW_UPLOAD && coto_http_has_body(request))
         coto_http_collect(request, COTO_API_BODY, call_function, api);

@@ -60,6 +60,7 @@ struct coto_api_config {
     unsigned workers;             /* executions at once */
     unsigned queue;               /* jobs that wait for a worker */
     unsigned pool_min, pool_max;  /* sandboxes kept ready, per kind */
+    unsigned pool_ready;          /* of them, before the service says that it is ready */
     struct coto_api_high high;
     unsigned node_ahead;          /* node processes */
     bool is_cold;                 /* no interpreter waits for a program */
@@ -76,6 +77,8 @@ struct coto_api_config {
 };
 
 struct coto_api;
+
+enum api_pool { API_POOL_WARMING, API_POOL_READY, API_POOL_FAILING };
 
 /* Who calls. */
 struct coto_caller {
@@ -137,6 +140,7 @@ struct api_job {
     bool needs_no_launcher;
     bool is_unbegun;   /* it was cancelled before its turn */
     bool must_run;     /* however many wait: it gives something back */
+    enum api_pool pool; /* what ready.c has heard */
     unsigned life;     /* of the launcher it ran with */
     int *channel;      /* to it; its worker's */
     bool is_execution; /* to be recorded */
@@ -169,10 +173,8 @@ struct api_workers {
     pthread_cond_t wake;
     struct api_lane *lanes;
     struct api_lane nobodys;
-    bool is_shared; /* no tenant may have all of them while there are others */
-    const struct api_tenant *recent; /* who came last, when; and when somebody else did */
-    int64_t recent_us, other_us;
-    unsigned queued, idle, count, max;
+    bool is_shared; /* no tenant may have all of them */
+    unsigned queued, running, idle, count, max;
     bool ending;
     pthread_t threads[512];
 };
@@ -235,6 +237,7 @@ struct coto_api {
     struct api_revoked *revoked[API_BUCKETS];
     unsigned revoked_count;
     bool draining;
+    enum api_pool pool;
     struct api_kind {
         char profile[64];
         bool parked;
@@ -259,6 +262,8 @@ int coto_api_load_revoked(struct coto_api *api, struct coto_err *err);
 void coto_api_set_launcher(struct coto_api *api, int control_fd);
 /* The handler for coto_http_new; arg is the API. */
 void coto_api_handle(struct coto_http_request *request, void *arg);
+/* Looks at the pool until it has its minimum, for /readyz; arg is the API. */
+void coto_api_watch_pool(void *arg);
 /* Ends what is idle too long or too old; calls itself again. */
 void coto_api_tick(void *arg);
 
@@ -286,6 +291,7 @@ bool api_refuse_if_full(struct api_job *job); /* true: it has, and the job is go
 /* queue.c; with the workers' lock held */
 bool api_queue_is_full(struct api_workers *w, const struct api_job *job, unsigned most);
 void api_queue_put(struct api_workers *w, struct api_job *job);
+bool api_queue_has_next(const struct api_workers *w);  /* one that may run now */
 struct api_job *api_queue_take(struct api_workers *w); /* NULL: none may run now */
 bool api_queue_remove(struct api_workers *w, struct api_job *job); /* false: it was not there */
 void api_queue_done(struct api_workers *w, struct api_lane *lane);
@@ -295,6 +301,8 @@ struct api_job *api_job_new(struct api_call *call);
 void api_job_free(struct api_job *job);
 /* Ends what it does; its answer still comes. */
 void api_job_cancel(struct api_job *job);
+/* At the end of the service: all of them, but what was promised and has not begun. */
+void api_end_running(struct coto_api *api);
 void api_finish(void *job); /* on the loop */
 
 /* revoke.c */
@@ -320,8 +328,17 @@ void api_call_function(struct api_call *call); /* and to its function */
 int api_query_check(const struct api_call *call, char ret_name[64], struct coto_err *err);
 int api_query_stream(const struct api_call *call); /* 1 wanted, 0 not, -1 neither */
 
+bool api_query_accepts_events(const struct api_call *call);
+
+/* input.c */
+/* The body as the parser is to see it, as long as before; ret_text stays empty where that is text. */
+int api_input_hide(const char *text, size_t len, struct coto_buf *ret_text);
+/* In a body that was checked, the text of `input` in the place of its value. */
+int api_input_keep(json_t *body, const char *text, size_t len, struct coto_err *err);
+
 /* parse.c */
 int api_parse_body(struct api_job *job, struct api_call *call); /* err and field say what is wrong */
+void api_parse_promise(struct api_job *job, const struct coto_buf *text); /* of an earlier front, which has checked it */
 bool api_parse_later(struct api_call *call); /* true: api_call_parsed follows, or an answer */
 
 /* reply.c */
@@ -330,6 +347,10 @@ void api_reply_error(struct coto_http_request *request, int status, const struct
                      const char *field);
 void api_reply_job(struct api_job *job); /* reply or err of the job */
 void api_write_error(const struct coto_err *err, const char *field, struct coto_buf *out);
+
+/* words.c: of an error, with fields of requests for flags of `coto run` */
+void api_words_message(const char *text, struct coto_buf *out);
+void api_words_remedy(const char *text, struct coto_buf *out); /* only what a caller can do, where there is such */
 
 /* check.c: the body against the table; err and field say what is wrong. */
 int api_check(struct api_job *job, enum coto_body body);
@@ -400,6 +421,7 @@ void api_events_end(struct api_job *job); /* of the output; the result is told b
 /* running.c */
 void api_running_add(struct api_job *job);
 void api_running_remove(struct api_job *job);
+bool api_running_any(const struct coto_api *api);
 struct api_job *api_running_find(struct coto_api *api, const struct coto_caller *caller, const char *id);
 /* 202, and the client is free to go. */
 void api_accept(struct api_job *job);

@@ -79,6 +79,17 @@ static void lose(struct api_job *job)
     job->lost = true;
 }
 
+/* Results wait in memory until they are recorded, as replies do until they are read. */
+static bool may_hold(struct api_job *job, size_t bytes, struct api_outcome *o)
+{
+    if (api_tenant_hold(job, (int64_t)bytes) == 0)
+        return true;
+    o->status = job->status;
+    coto_err_set(&o->err, COTO_ERR_LIMIT, 0, "its output is not kept: too much of this tenant's waits already");
+    coto_err_remedy(&o->err, "write less, or have fewer run at once; an operator can raise `tenant-unread`");
+    return false;
+}
+
 static int read_outcome(struct api_job *job, struct api_outcome *o)
 {
     char path[PATH];
@@ -89,6 +100,8 @@ static int read_outcome(struct api_job *job, struct api_outcome *o)
         coto_fd_read_exact(fd, o, sizeof *o) || memcmp(o->build, api_build, sizeof api_build) != 0)
         return -1;
     size_t rest = (size_t)st.st_size - sizeof *o;
+    if (!may_hold(job, rest, o))
+        return 0;
     char *to = coto_buf_reserve(&job->reply, rest + 1);
     if (!to || coto_fd_read_exact(fd, to, rest))
         return -1;

@@ -2,7 +2,8 @@
  *
  *   a service's token (JWT)   the tenant is its subject; `read` and `write` in its scope, and
  *                             `metrics`, without which it sees nothing that concerns all tenants
- *   a sandbox's token (JWT)   that sandbox and nothing else
+ *   a sandbox's token (JWT)   that sandbox and nothing else; of an issuer's own, no more than its
+ *                             scope says
  *   the local token           tenant "local"; never over TLS, where others can reach us
  *   no token, unix socket     tenant "uid:N": the owner of the service, or root
  *
@@ -45,13 +46,30 @@ static bool is_owner(const struct coto_api *api, const struct coto_http_peer *pe
     return peer->uid >= 0 && (peer->uid == 0 || peer->uid == api->config.owner_uid);
 }
 
+/* Names of tenants that no token of an issuer's stands for. */
+static bool is_reserved(const char *tenant)
+{
+    return strcmp(tenant, "local") == 0 || strncmp(tenant, "uid:", 4) == 0;
+}
+
+static int check_scope(const struct api_call *call, const struct coto_claims *claims,
+                       struct coto_err *err)
+{
+    bool reads = strcmp(call->endpoint->method, "GET") == 0;
+
+    if (coto_jwt_allows(claims, reads ? "read" : "write"))
+        return 0;
+    return forbid(err, reads ? "the token's scope has no `read`"
+                             : "the token's scope has no `write`");
+}
+
 /* What it may not see does not exist for it. */
 static int by_sandbox_token(struct api_call *call, const struct coto_claims *claims,
                             struct coto_err *err)
 {
     const struct api_sandbox *s = api_sandbox_find(call->api, claims->sandbox);
 
-    if (!s || strcmp(s->tenant, claims->sub) != 0)
+    if (!s || strcmp(s->tenant, claims->sub) != 0 || (is_reserved(claims->sub) && !claims->is_own))
         return refuse(err);
     if (call->endpoint->access == COTO_ACCESS_SERVICE || call->endpoint->access == COTO_ACCESS_OPERATOR)
         return forbid(err, "the token of a sandbox is good for that sandbox only");
@@ -61,30 +79,20 @@ static int by_sandbox_token(struct api_call *call, const struct coto_claims *cla
     }
     snprintf(call->caller.tenant, sizeof call->caller.tenant, "%s", s->tenant);
     snprintf(call->caller.sandbox, sizeof call->caller.sandbox, "%s", s->id);
-    return 0;
-}
-
-/* Names of tenants that no token stands for. */
-static bool is_reserved(const char *tenant)
-{
-    return strcmp(tenant, "local") == 0 || strncmp(tenant, "uid:", 4) == 0;
+    return check_scope(call, claims, err);
 }
 
 static int by_service_token(struct api_call *call, const struct coto_claims *claims,
                             struct coto_err *err)
 {
-    bool reads = strcmp(call->endpoint->method, "GET") == 0;
     bool operates = call->endpoint->access == COTO_ACCESS_OPERATOR;
 
     if (is_reserved(claims->sub))
         return refuse(err);
     if (operates && !(claims->has_scope && coto_jwt_allows(claims, "metrics")))
         return forbid(err, "the token's scope has no `metrics`");
-    if (!operates && !coto_jwt_allows(claims, reads ? "read" : "write"))
-        return forbid(err, reads ? "the token's scope has no `read`"
-                                 : "the token's scope has no `write`");
     snprintf(call->caller.tenant, sizeof call->caller.tenant, "%s", claims->sub);
-    return 0;
+    return operates ? 0 : check_scope(call, claims, err);
 }
 
 static int by_token(struct api_call *call, const char *token, struct coto_err *err)

@@ -178,28 +178,6 @@ static int set_isolation(struct api_job *job)
     return coto_err_remedy(&job->err, "an operator can set high-isolation to container or docker");
 }
 
-static int copy_policy(struct api_job *job, const struct coto_policy *from)
-{
-    if (coto_policy_init(&job->policy, &job->err))
-        return -1;
-    for (int i = 0; i < COTO_OPT_COUNT; i++) {
-        coto_auto_buf text = {0};
-        if (from->v[i].source == COTO_SOURCE_DEFAULT)
-            continue;
-        if (from->v[i].list.count == 0) {
-            coto_policy_value_text(from, (enum coto_opt)i, &text);
-            if (coto_policy_set(&job->policy, (enum coto_opt)i, coto_buf_str(&text),
-                                from->v[i].source, from->v[i].origin, &job->err))
-                return -1;
-        }
-        for (size_t k = 0; k < from->v[i].list.count; k++)
-            if (coto_policy_set(&job->policy, (enum coto_opt)i, from->v[i].list.items[k],
-                                from->v[i].source, from->v[i].origin, &job->err))
-                return -1;
-    }
-    return 0;
-}
-
 int api_body_policy(struct api_job *job, const struct coto_policy *from)
 {
     const char *profile = text_of(job, "profile");
@@ -209,7 +187,7 @@ int api_body_policy(struct api_job *job, const struct coto_policy *from)
         profile = job->api->config.profile;
     if (!from && check_word(job, job->api->config.profiles, "profile", profile))
         return -1;
-    if (from ? copy_policy(job, from)
+    if (from ? coto_policy_copy(from, &job->policy, &job->err)
              : coto_policy_init(&job->policy, &job->err) ||
                    coto_policy_apply_profile(&job->policy, profile, &job->err)) {
         snprintf(job->field, sizeof job->field, "profile");
@@ -228,15 +206,17 @@ int api_body_policy(struct api_job *job, const struct coto_policy *from)
         coto_policy_set(&job->policy, COTO_OPT_LANG, "python", COTO_SOURCE_PROFILE, "default",
                         &job->err))
         return -1;
-    return set_timeout(job) || set_limits(job) || set_env(job) || set_isolation(job) ? -1 : 0;
+    if (set_timeout(job) || set_limits(job) || set_env(job))
+        return -1;
+    return from ? 0 : set_isolation(job); /* a sandbox has its level already */
 }
 
 /* ---- what runs ---- */
 
-/* input reaches the code as JSON on its stdin. */
+/* input reaches the code as JSON on its stdin; here it is the text of that (input.c). */
 static int take_input(struct api_job *job)
 {
-    json_t *input = json_object_get(job->body, "input");
+    const json_t *input = json_object_get(job->body, "input");
     const json_t *in = json_object_get(job->body, "stdin");
 
     if (in && input) {
@@ -246,9 +226,7 @@ static int take_input(struct api_job *job)
     if (in) {
         coto_buf_add(&job->input, json_string_value(in), json_string_length(in));
     } else if (input) {
-        char *text = json_dumps(input, JSON_ENCODE_ANY | JSON_COMPACT);
-        coto_buf_adds(&job->input, text ? text : "");
-        free(text);
+        coto_buf_add(&job->input, json_string_value(input), json_string_length(input));
     }
     if (job->input.len == 0)
         return 0;

@@ -52,6 +52,8 @@ static void write_callback(const struct api_job *job, struct coto_buf *out)
     const char *agent = json_string_value(json_object_get(job->body, "agent_id"));
     const struct coto_result *r = &job->result;
 
+    if (!agent && job->sandbox && job->sandbox->agent[0])
+        agent = job->sandbox->agent;
     coto_json_begin(&json, NULL, '{');
     coto_json_str(&json, "execution_id", job->id);
     coto_json_str(&json, "sandbox_id", job->sandbox ? job->sandbox->id : NULL);

@@ -48,11 +48,14 @@ int coto_ceiling_apply(const struct coto_policy *ceiling, struct coto_policy *po
 {
     for (int i = 0; i < COTO_OPT_COUNT; i++) {
         enum coto_opt opt = (enum coto_opt)i;
+        enum coto_source source = policy->v[opt].source; /* a weaker one would not win */
         coto_auto_buf text = {0};
         if (!has_ceiling(opt) || coto_policy_num(policy, opt) <= coto_policy_num(ceiling, opt))
             continue;
         coto_policy_value_text(ceiling, opt, &text);
-        if (coto_policy_set(policy, opt, coto_buf_str(&text), COTO_SOURCE_PROFILE, "service", err))
+        if (source < COTO_SOURCE_PROFILE)
+            source = COTO_SOURCE_PROFILE;
+        if (coto_policy_set(policy, opt, coto_buf_str(&text), source, "service", err))
             return -1;
     }
     return 0;

@@ -26,7 +26,7 @@ static int unknown(struct api_job *job, enum coto_body body, const char *prefix,
     for (unsigned i = 0; i < coto_body_field_count; i++)
         if (coto_body_fields[i].bodies >> body & 1)
             coto_nearest_offer(&best, key, coto_body_fields[i].name);
-    snprintf(name, sizeof name, "%s%.60s", prefix, key);
+    snprintf(name, sizeof name, "%s%.60s", prefix, *key ? key : "\"\"");
     fail(job, name, "no such field");
     if (best.name)
         return coto_err_remedy(&job->err, "did you mean '%s'?", best.name);
@@ -118,6 +118,22 @@ static int check_pairs(struct api_job *job, const struct coto_body_field *field,
     return 0;
 }
 
+/* "memory" and "memory_mb": which of the two would hold is nobody's guess. */
+static bool is_said_before(json_t *limits, const char *key, const struct coto_limit_row *limit)
+{
+    const char *other;
+    json_t *item;
+
+    json_object_foreach (limits, other, item) {
+        const struct coto_limit_row *row = coto_limit_find(other);
+        if (strcmp(other, key) == 0)
+            return false;
+        if (row && row->opt == limit->opt)
+            return true;
+    }
+    return false;
+}
+
 static int check_limits(struct api_job *job, const char *name, json_t *value)
 {
     const char *key;
@@ -135,6 +151,8 @@ static int check_limits(struct api_job *job, const char *name, json_t *value)
         if (is_bool ? !json_is_boolean(item) : !json_is_string(item) && !json_is_number(item))
             return fail(job, full,
                         is_bool ? "must be true or false" : "must be a number or a text");
+        if (is_said_before(value, key, limit))
+            return fail(job, full, "says what another name in it says already");
     }
     return 0;
 }

@@ -10,6 +10,7 @@
 
 #define KEEP_BYTES (10 * COTO_MB)
 #define ASYNC_BYTES (32 * COTO_MB) /* of a result that is kept for who comes back */
+#define ASYNC_WHOLE (64 * COTO_MB) /* with its artifacts */
 #define PROCS_MAX 60000 /* a frame has 16 bits for a process number */
 
 /* The common case has an interpreter waiting for it. */
@@ -47,11 +48,21 @@ void api_run_plan(struct api_job *job, struct coto_run_in *in)
         api_record_end(job);
 }
 
+/* Refused before it began, for what the caller has sent or for want of room. */
+static bool is_refused(const struct api_job *job)
+{
+    int status = job->status ? job->status : coto_err_info(job->err.kind)->http_status;
+
+    return !job->running || (!job->has_result && status < 500);
+}
+
 static void count(struct api_job *job)
 {
     struct api_counters *c = &job->api->counters;
 
     api_ahead_refill(job->api);
+    if (is_refused(job))
+        return;
     c->executions++;
     if (!job->has_result) {
         c->errors++;
@@ -63,9 +74,7 @@ static void count(struct api_job *job)
 
 static bool wants_events(const struct api_call *call)
 {
-    const char *accept = coto_http_header(call->request, "Accept");
-
-    return (accept && strstr(accept, COTO_HTTP_EVENTS)) || api_query_stream(call) == 1;
+    return api_query_accepts_events(call) || api_query_stream(call) == 1;
 }
 
 static int check_how(struct api_job *job)
@@ -112,28 +121,43 @@ static void submit_execution(struct api_call *call, struct api_job *job)
     api_job_free(job);
 }
 
-/* As JSON, about. A control character takes six bytes: who writes nothing else has an answer of 120 MiB. */
-static int64_t json_bytes(const struct coto_buf *data)
+/* As JSON, about: what is no character takes six bytes, and where bytes are no text they follow once more. */
+static int64_t json_bytes(const char *data, size_t len)
+{
+    bool is_text = coto_utf8_valid(data, len);
+    int64_t bytes = is_text ? 0 : ((int64_t)len + 2) / 3 * 4;
+
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)data[i];
+        bytes += c < ' ' || c == 0x7f || (c > 0x7f && !is_text) ? 6 : c == '"' || c == '\\' ? 2 : 1;
+    }
+    return bytes;
+}
+
+static int64_t artifact_bytes(const struct coto_result *r)
 {
     int64_t bytes = 0;
 
-    for (size_t i = 0; i < data->len; i++)
-        bytes += (unsigned char)data->data[i] < ' ' ? 6 : 1;
+    for (size_t i = 0; i < r->artifact_count; i++) {
+        const struct coto_artifact *a = &r->artifacts[i];
+        bytes += 200 + json_bytes(a->name, strlen(a->name)) + json_bytes(a->content.data, a->content.len);
+    }
     return bytes;
 }
 
 static bool may_answer(struct api_job *job)
 {
     const struct coto_result *r = &job->result;
-    int64_t bytes = json_bytes(&r->out.data) + json_bytes(&r->err.data);
 
     if (!job->has_result)
         return false;
+    int64_t bytes = json_bytes(r->out.data.data, r->out.data.len) + json_bytes(r->err.data.data, r->err.data.len);
+    int64_t whole = bytes + artifact_bytes(r);
     if (!job->is_async)
-        return api_tenant_hold(job, bytes) == 0;
-    if (bytes <= ASYNC_BYTES)
+        return api_tenant_hold(job, whole) == 0;
+    if (bytes <= ASYNC_BYTES && whole <= ASYNC_WHOLE)
         return true;
-    coto_err_set(&job->err, COTO_ERR_LIMIT, 0, "its output takes more than 32 MiB as JSON and is not kept");
+    coto_err_set(&job->err, COTO_ERR_LIMIT, 0, "its output takes more than 32 MiB as JSON, 64 with artifacts, and is not kept");
     coto_err_remedy(&job->err, "write less, or leave it as a file in output/");
     return false;
 }

@@ -43,23 +43,46 @@ static int scan(const char *text, size_t len, struct coto_err *err)
 
 static json_t *parse(const char *text, size_t len, struct coto_err *err)
 {
+    coto_auto_buf seen = {0};
     json_error_t why;
 
     if (len == 0)
         return json_object();
     if (scan(text, len, err))
         return NULL;
-    json_t *body = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+    if (api_input_hide(text, len, &seen)) {
+        coto_err_set(err, COTO_ERR_LIMIT, 0, "no memory");
+        return NULL;
+    }
+    json_t *body = json_loadb(seen.len ? seen.data : text, len, JSON_REJECT_DUPLICATES, &why);
     if (json_is_object(body))
         return body;
     if (body)
         coto_err_set(err, COTO_ERR_USAGE, 0, "body: must be a JSON object");
+    else if (json_error_code(&why) == json_error_null_character)
+        coto_err_set(err, COTO_ERR_USAGE, 0, "body: a text must not have \\u0000 (line %d, column %d)", why.line,
+                     why.column);
     else
         coto_err_set(err, COTO_ERR_USAGE, 0, "body: %s (line %d, column %d)", why.text, why.line,
                      why.column);
     coto_err_remedy(err, "send one JSON object, such as {\"code\": \"print(2 + 2)\"}");
     json_decref(body);
     return NULL;
+}
+
+static int parse_for(struct api_job *job, const struct coto_endpoint *endpoint, const char *text, size_t len)
+{
+    job->body = parse(text, len, &job->err);
+    if (!job->body || api_check(job, endpoint->request))
+        return -1;
+    return api_input_keep(job->body, text, len, &job->err);
+}
+
+void api_parse_promise(struct api_job *job, const struct coto_buf *text)
+{
+    job->body = parse(coto_buf_str(text), text->len, &job->err);
+    if (job->body)
+        api_input_keep(job->body, coto_buf_str(text), text->len, &job->err);
 }
 
 static bool has_json(const struct api_call *call)
@@ -78,8 +101,7 @@ int api_parse_body(struct api_job *job, struct api_call *call)
     call->body = NULL;
     if (job->body)
         return 0;
-    job->body = parse(text, len, &job->err);
-    return job->body && api_check(job, call->endpoint->request) == 0 ? 0 : -1;
+    return parse_for(job, call->endpoint, text, len);
 }
 
 /* ---- a large one ---- */
@@ -87,9 +109,7 @@ int api_parse_body(struct api_job *job, struct api_call *call)
 static void parse_apart(struct api_job *job, int channel_fd)
 {
     (void)channel_fd;
-    job->body = parse(coto_buf_str(&job->input), job->input.len, &job->err);
-    if (job->body)
-        api_check(job, job->endpoint->request);
+    parse_for(job, job->endpoint, coto_buf_str(&job->input), job->input.len);
 }
 
 static void parsed(struct api_job *job)

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 static bool is_parameter(const struct coto_parameter *p, const struct coto_endpoint *endpoint)
 {
@@ -58,4 +59,32 @@ int api_query_stream(const struct api_call *call)
     if (strcmp(text, "1") == 0 || strcmp(text, "true") == 0)
         return 1;
     return strcmp(text, "0") == 0 || strcmp(text, "false") == 0 ? 0 : -1;
+}
+
+/* "; q=0", "; q=0.000": anything but this. */
+static bool is_refused(const char *parameters, size_t len)
+{
+    for (size_t at = 0; at < len; at++) {
+        if (parameters[at] != ';')
+            continue;
+        at += 1 + strspn(parameters + at + 1, " \t");
+        if (strncasecmp(parameters + at, "q=0", 3) == 0)
+            return !memchr("123456789", parameters[at + 3 + strspn(parameters + at + 3, ".0")], 9);
+    }
+    return false;
+}
+
+bool api_query_accepts_events(const struct api_call *call)
+{
+    const char *at = coto_http_header(call->request, "Accept");
+
+    for (; at && *at; at += *at == ',') {
+        at += strspn(at, " \t");
+        size_t len = strcspn(at, ",");
+        size_t type = strcspn(at, ",; \t");
+        if (type == strlen(COTO_HTTP_EVENTS) && strncasecmp(at, COTO_HTTP_EVENTS, type) == 0)
+            return !is_refused(at + type, len - type);
+        at += len;
+    }
+    return false;
 }

@@ -1,7 +1,7 @@
 /* Jobs that wait for a worker. Each tenant has a lane, and lanes are served in turn: who sends a
- * thousand requests waits for them, others do not. One tenant cannot have all workers while there
- * are others, nor ever all places in the queue: an eighth stays for those who come next. Whoever is
- * alone has all workers.
+ * thousand requests waits for them, others do not. No tenant ever has all workers, nor all places
+ * in the queue: an eighth stays for those who come next, who may have to be there within
+ * milliseconds of somebody whose jobs last for minutes.
  *
  * All of it with the workers' lock held. */
 #include "api/api.h"
@@ -9,9 +9,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#define OTHERS_US 10000000 /* a tenant who was there counts for this long */
-
-/* What one of several may have of n. */
+/* What one may have of n. */
 static unsigned share_of(unsigned n)
 {
     return n > 1 ? n - (n + 7) / 8 : n;
@@ -79,27 +77,13 @@ static void close_lane(struct api_workers *w, struct api_lane *lane)
 
 /* ---- shares ---- */
 
-static void note_seen(struct api_workers *w, const struct api_lane *lane)
-{
-    if (!lane->owner)
-        return;
-    if (w->recent != lane->owner)
-        w->other_us = w->recent_us;
-    w->recent = lane->owner;
-    w->recent_us = coto_clock_us();
-}
-
-static bool has_others(const struct api_workers *w, const struct api_lane *lane)
-{
-    int64_t seen_us = w->recent == lane->owner ? w->other_us : w->recent_us;
-
-    return seen_us && coto_clock_us() - seen_us < OTHERS_US;
-}
-
+/* Of the eighth who has nothing running gets a worker, and others while twice as many are left as they
+ * have: one newcomer cannot take it from the next. */
 static bool may_run(const struct api_workers *w, const struct api_lane *lane)
 {
-    return lane->queued && (!w->is_shared || w->ending || !lane->owner ||
-                            lane->running < share_of(w->max) || !has_others(w, lane));
+    if (!lane->queued || !w->is_shared || w->ending || !lane->owner || lane->running == 0)
+        return lane->queued;
+    return w->running < share_of(w->max) || lane->running < (w->max - w->running) / 2;
 }
 
 /* ---- from outside ---- */
@@ -115,7 +99,6 @@ void api_queue_put(struct api_workers *w, struct api_job *job)
 {
     struct api_lane *lane = open_lane(w, job->tenant);
 
-    note_seen(w, lane);
     job->lane = lane;
     job->next = NULL;
     *lane->last = job;
@@ -133,17 +116,30 @@ static void leave(struct api_workers *w, struct api_lane *lane, struct api_job *
     w->queued--;
 }
 
-struct api_job *api_queue_take(struct api_workers *w)
+static struct api_lane *next_lane(const struct api_workers *w)
 {
     struct api_lane *lane = w->lanes;
 
     while (lane && !may_run(w, lane))
         lane = lane->next;
+    return lane;
+}
+
+bool api_queue_has_next(const struct api_workers *w)
+{
+    return next_lane(w);
+}
+
+struct api_job *api_queue_take(struct api_workers *w)
+{
+    struct api_lane *lane = next_lane(w);
+
     if (!lane)
         return NULL;
     struct api_job *job = lane->first;
     leave(w, lane, &lane->first);
     lane->running++;
+    w->running++;
     unlink_lane(w, lane);
     append(w, lane);
     return job;
@@ -166,5 +162,6 @@ bool api_queue_remove(struct api_workers *w, struct api_job *job)
 void api_queue_done(struct api_workers *w, struct api_lane *lane)
 {
     lane->running--;
+    w->running--;
     close_lane(w, lane);
 }

@@ -200,6 +200,7 @@ static void keep_outcome(struct api_job *job)
     } else {
         coto_buf_adds(&promise->outcome, "\"result\":");
         coto_buf_add(&promise->outcome, job->reply.data, strcspn(coto_buf_str(&job->reply), "\n"));
+        coto_buf_fini(&job->reply); /* nobody waits for it: once is enough */
     }
 }
 

@@ -13,11 +13,15 @@ static void write_error(const char *code, const struct coto_err *err, const char
                         struct coto_buf *out)
 {
     struct coto_json json = {.out = out};
+    coto_auto_buf message = {0};
+    coto_auto_buf remedy = {0};
 
+    api_words_message(err->text, &message);
+    api_words_remedy(err->remedy, &remedy);
     coto_json_begin(&json, NULL, '{');
     coto_json_str(&json, "code", code);
-    coto_json_str(&json, "message", err->text);
-    coto_json_str(&json, "remedy", err->remedy[0] ? err->remedy : NULL);
+    coto_json_str(&json, "message", coto_buf_str(&message));
+    coto_json_str(&json, "remedy", remedy.len ? coto_buf_str(&remedy) : NULL);
     coto_json_str(&json, "field", field && *field ? field : NULL);
     coto_json_end(&json, '}');
 }
@@ -57,6 +61,7 @@ static void end_stream(struct api_job *job)
             api_write_error(&job->err, job->field, &text);
         else
             coto_buf_add(&text, job->reply.data, strcspn(coto_buf_str(&job->reply), "\n"));
+        coto_http_last_part(job->request);
         coto_http_event(job->request, job->err.kind ? "error" : "result", coto_buf_str(&text), text.len);
     }
     coto_http_finish(job->request);

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #define REVOKED_MAX 100000
+#define TENANT_MAX (REVOKED_MAX / 8) /* whoever makes and revokes tokens of sandboxes leaves room to others */
 
 struct api_revoked {
     char id[COTO_RECORD_NAME];
@@ -36,6 +37,17 @@ bool api_is_revoked(const struct coto_api *api, const char *tenant, const char *
         if (strcmp(r->id, id) == 0 && strcmp(r->tenant, tenant) == 0)
             return true;
     return false;
+}
+
+/* Counted only where it may matter. */
+static bool has_too_many(const struct coto_api *api, const char *tenant)
+{
+    unsigned count = 0;
+
+    for (int i = 0; api->revoked_count >= TENANT_MAX && i < API_BUCKETS; i++)
+        for (const struct api_revoked *r = api->revoked[i]; r; r = r->next)
+            count += strcmp(r->tenant, tenant) == 0;
+    return count >= TENANT_MAX;
 }
 
 static int add(struct coto_api *api, const struct coto_revoked *revoked)
@@ -128,8 +140,14 @@ void coto_api_revoke(struct api_call *call)
 
     if (!job)
         return;
-    if (look_at(job, &row) == 0 && add(call->api, &row))
+    int failed = look_at(job, &row);
+    if (!failed && has_too_many(call->api, row.tenant)) {
+        coto_err_set(&job->err, COTO_ERR_LIMIT, 0, "this tenant has revoked too many tokens that have not expired");
+        coto_err_remedy(&job->err, "destroy a sandbox whose token it is; others can be revoked when older ones have expired");
+        job->status = 429;
+    } else if (!failed && add(call->api, &row)) {
         coto_err_set(&job->err, COTO_ERR_LIMIT, 0, "no room for another revoked token");
+    }
     if (!job->err.kind && call->api->records) {
         job->record = coto_record_new(COTO_RECORD_REVOKED);
         if (job->record)

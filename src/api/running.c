@@ -17,6 +17,14 @@ void api_running_add(struct api_job *job)
     *at = job;
 }
 
+bool api_running_any(const struct coto_api *api)
+{
+    for (int i = 0; i < API_BUCKETS; i++)
+        if (api->running[i])
+            return true;
+    return false;
+}
+
 void api_running_remove(struct api_job *job)
 {
     if (!job->running)

@@ -19,13 +19,16 @@ void coto_api_healthz(struct api_call *call)
 void coto_api_readyz(struct api_call *call)
 {
     coto_auto_buf body = {0};
+    const struct coto_api *api = call->api;
     struct coto_err err;
-    bool failing = call->api->records && coto_records_check(call->api->records, &err);
-    bool ready = !call->api->draining && !failing;
+    const char *why = api->records && coto_records_check(api->records, &err) ? "failing"
+                      : api->draining                                        ? "draining"
+                      : api->pool == API_POOL_FAILING                        ? "failing"
+                      : api->pool == API_POOL_WARMING                        ? "warming"
+                                                                             : NULL;
 
-    coto_buf_addf(&body, "{\"status\":\"%s\"}\n",
-                  ready ? "ready" : failing ? "failing" : "draining");
-    api_reply(call->request, ready ? 200 : 503, &body);
+    coto_buf_addf(&body, "{\"status\":\"%s\"}\n", why ? why : "ready");
+    api_reply(call->request, why ? 503 : 200, &body);
 }
 
 void coto_api_openapi(struct api_call *call)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORGET_US 60000000
+#define FORGET_US 15000000 /* longer than queue.c knows who was there */
 #define SMALL (1024 * 1024) /* bytes that are never too many */
 
 struct api_tenant {
@@ -51,16 +51,20 @@ static int refuse(struct api_call *call, unsigned seconds, const char *why, cons
 
 /* ---- rate ---- */
 
+static double tokens_at(const struct coto_api_config *config, const struct api_tenant *tenant, int64_t now_us)
+{
+    double tokens = tenant->tokens + (double)(now_us - tenant->seen_us) * config->tenant_rate / 1e6;
+
+    return tokens > config->tenant_burst ? config->tenant_burst : tokens;
+}
+
 static int check_rate(struct api_call *call, struct api_tenant *tenant)
 {
     const struct coto_api_config *config = &call->api->config;
-    int64_t now = coto_loop_now_us(call->api->loop);
 
     if (!config->tenant_rate)
         return 0;
-    tenant->tokens += (double)(now - tenant->seen_us) * config->tenant_rate / 1e6;
-    if (tenant->tokens > config->tenant_burst)
-        tenant->tokens = config->tenant_burst;
+    tenant->tokens = tokens_at(config, tenant, coto_loop_now_us(call->api->loop));
     if (tenant->tokens < 1)
         return refuse(call, 1 + (unsigned)((1 - tenant->tokens) / config->tenant_rate),
                       "too many requests of this tenant", "tenant-rate");
@@ -175,7 +179,7 @@ int api_tenant_hold(struct api_job *job, int64_t bytes)
         return 0;
     int64_t more = bytes - job->flight->unread;
     int64_t before = job->tenant->unread;
-    if (bytes > SMALL && !job->flight->unread && before > 0 &&
+    if (more > SMALL && before > job->flight->unread &&
         before + more > job->api->config.tenant_unread) {
         job->status = 503;
         coto_err_set(&job->err, COTO_ERR_LIMIT, 0, "the answer cannot be kept until it is read: too many of this tenant's wait");
@@ -237,12 +241,23 @@ void api_tenant_count_transfer(struct api_job *job, int by)
         job->tenant->transfers += (unsigned)by;
 }
 
+/* Whoever is forgotten begins with a whole burst: only who would have that anyway. */
+static bool is_forgettable(const struct coto_api *api, const struct api_tenant *tenant, int64_t now_us)
+{
+    const struct coto_api_config *config = &api->config;
+
+    if (tenant->in_flight[0] || tenant->in_flight[1] || tenant->sandboxes ||
+        now_us - tenant->seen_us < FORGET_US)
+        return false;
+    return !config->tenant_rate || tokens_at(config, tenant, now_us) >= config->tenant_burst;
+}
+
 void api_tenants_expire(struct coto_api *api, int64_t now_us)
 {
     for (int i = 0; i < API_BUCKETS; i++)
         for (struct api_tenant **at = &api->tenants[i]; *at;) {
             struct api_tenant *old = *at;
-            if (old->in_flight[0] || old->in_flight[1] || old->sandboxes || now_us - old->seen_us < FORGET_US) {
+            if (!is_forgettable(api, old, now_us)) {
                 at = &old->next;
                 continue;
             }

@@ -61,6 +61,8 @@ static void transferred(struct api_job *job)
     }
     if (!job->status && job->err.sys_errno == ENOSPC)
         job->status = 413;
+    if (job->err.sys_errno == EBUSY)
+        coto_err_remedy(&job->err, "something in the sandbox goes on writing there: end it, or try again");
 }
 
 void api_transfer_begin(struct api_call *call, bool needs_path,

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #define NAMES_MAX 10000
+#define NAMES_BYTES (10 * COTO_MB) /* of artifacts */
 
 /* ---- one file or directory out ---- */
 
@@ -207,7 +208,7 @@ struct artifacts {
     struct coto_json json;
     struct coto_sha256 sha;
     char *name;
-    int64_t bytes;
+    int64_t bytes, names, skipped;
 };
 
 static void write_artifact(struct artifacts *a)
@@ -236,6 +237,11 @@ static int artifact_begin(void *arg, const char *name, mode_t mode, int64_t byte
     write_artifact(a);
     coto_sha256_init(&a->sha);
     a->bytes = 0;
+    a->names += (int64_t)strlen(name);
+    if (a->names > NAMES_BYTES) {
+        a->skipped++;
+        return 0;
+    }
     a->name = strdup(name);
     return a->name ? 0 : -1;
 }
@@ -261,7 +267,7 @@ static void list_artifacts(struct api_job *job, int channel_fd)
                            &take, &job->err);
     write_artifact(&a);
     coto_json_end(&a.json, ']');
-    coto_json_int(&a.json, "artifacts_skipped", take.skipped);
+    coto_json_int(&a.json, "artifacts_skipped", take.skipped + a.skipped);
     coto_json_end(&a.json, '}');
     coto_buf_addc(&job->reply, '\n');
     api_transfer_close(job, &files);

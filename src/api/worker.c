@@ -142,12 +142,12 @@ static void give_stack_back(void)
     pthread_attr_destroy(&attr);
 }
 
-/* At first for a second, and always so when something is queued: it may run once its tenant is alone. */
+/* At first for a second. */
 static void wait_for_job(struct api_workers *w, bool *is_rested)
 {
     struct timespec until;
 
-    if (*is_rested && !w->queued) {
+    if (*is_rested) {
         pthread_cond_wait(&w->wake, &w->lock);
         return;
     }
@@ -155,8 +155,7 @@ static void wait_for_job(struct api_workers *w, bool *is_rested)
     until.tv_sec += IDLE_SECONDS;
     if (pthread_cond_timedwait(&w->wake, &w->lock, &until) != ETIMEDOUT)
         return;
-    if (!*is_rested)
-        give_stack_back();
+    give_stack_back();
     *is_rested = true;
 }
 
@@ -173,6 +172,8 @@ static struct api_job *take(struct api_workers *w, struct api_lane *last)
     while (!(job = api_queue_take(w)) && !(w->ending && !w->queued))
         wait_for_job(w, &is_rested);
     w->idle--;
+    if (w->idle && api_queue_has_next(w)) /* the end of one may have been what several waited for */
+        pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&w->lock);
     return job;
 }
@@ -250,7 +251,8 @@ static bool enqueue(struct api_workers *w, struct api_job *job, unsigned most)
     bool full = w->ending || w->count == 0 || api_queue_is_full(w, job, most);
     if (!full) {
         api_queue_put(w, job);
-        pthread_cond_signal(&w->wake);
+        if (api_queue_has_next(w)) /* else whoever ends next takes it */
+            pthread_cond_signal(&w->wake);
     }
     pthread_mutex_unlock(&w->lock);
     return !full;
@@ -294,6 +296,29 @@ void api_job_cancel(struct api_job *job)
     job->is_unbegun = job->needs_no_launcher = !job->is_apart;
     if (!enqueue(&api->quick, job, UINT_MAX))
         enqueue(&api->workers, job, UINT_MAX);
+}
+
+/* What was promised and has not begun is left to the next service here. */
+static void leave(struct api_job *job)
+{
+    if (job->is_async && !job->is_apart && !job->sandbox && job->api->records &&
+        unqueue(&job->api->workers, job))
+        api_job_free(job);
+}
+
+static void for_each_running(struct coto_api *api, void (*fn)(struct api_job *job))
+{
+    for (int i = 0; i < API_BUCKETS; i++)
+        for (struct api_job *job = api->running[i], *next; job; job = next) {
+            next = job->next_running;
+            fn(job);
+        }
+}
+
+void api_end_running(struct coto_api *api)
+{
+    for_each_running(api, leave); /* first: the end of others would make them begin */
+    for_each_running(api, api_job_cancel);
 }
 
 static void start(struct api_workers *w, struct coto_api *api, unsigned max)

@@ -203,7 +203,8 @@ int coto_keyset_add_jwks(struct coto_keyset *set, const char *text, size_t len,
     for (size_t i = 0; i < json_array_size(keys); i++)
         if (add_jwk(set, json_array_get(keys, i), err))
             return coto_err_wrap(err, "key %zu", i + 1);
-    if (set->count > before)
+    /* None at all is how an operator stops every token at once. */
+    if (set->count > before || json_array_size(keys) == 0)
         return 0;
     coto_err_set(err, COTO_ERR_INPUT, 0, "no key in it verifies HS256, RS256, ES256 or EdDSA");
     return coto_err_remedy(err, "look at kty, crv, use, key_ops and alg of its keys");

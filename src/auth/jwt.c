@@ -203,7 +203,8 @@ static int check_issuer(const struct coto_claims *claims, const struct coto_key_
 {
     const char *wanted = is_own ? OWN_ISSUER : rules->iss;
 
-    if (*wanted && strcmp(claims->iss, wanted) != 0)
+    if ((*wanted && strcmp(claims->iss, wanted) != 0) ||
+        (!is_own && strcmp(claims->iss, OWN_ISSUER) == 0))
         return coto_jwt_refuse(err, "it is of another issuer");
     if (is_own && !*claims->sandbox)
         return coto_jwt_refuse(err, "it is for no sandbox");
@@ -226,6 +227,7 @@ int coto_jwt_verify(struct coto_keys *keys, const char *token, int64_t now_s,
         check_times(&claims, now_s, rules->skew_s, err) ||
         check_issuer(&claims, rules, is_own, err))
         return -1;
+    claims.is_own = is_own;
     *ret_claims = claims;
     return 0;
 }

@@ -16,8 +16,10 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #define FILE_MAX (16 * 1024 * 1024) /* a list of some hundred thousand */
+#define NEW ".new"                  /* of a pair that is to take another's place */
 
 /* ---- files ---- */
 
@@ -55,9 +57,9 @@ static X509_CRL *read_crl(int dir_fd)
     return crl;
 }
 
-/* Key and certificate, both or none. */
-static int write_pair(const struct coto_pki *pki, const char *name, const struct coto_key *key,
-                      X509 *cert, struct coto_err *err)
+/* NAME.key and NAME.crt, both or none; the ending is "" or NEW. */
+static int write_pair(const struct coto_pki *pki, const char *name, const char *ending,
+                      const struct coto_key *key, X509 *cert, struct coto_err *err)
 {
     char key_file[80];
     char cert_file[80];
@@ -65,8 +67,8 @@ static int write_pair(const struct coto_pki *pki, const char *name, const struct
     coto_auto_buf public = {0};
     coto_auto_buf text = {0};
 
-    snprintf(key_file, sizeof key_file, "%s.key", name);
-    snprintf(cert_file, sizeof cert_file, "%s.crt", name);
+    snprintf(key_file, sizeof key_file, "%s.key%s", name, ending);
+    snprintf(cert_file, sizeof cert_file, "%s.crt%s", name, ending);
     if (coto_key_encode(key, &private, &public, err))
         return -1;
     if (pki_add_cert(&text, cert))
@@ -213,7 +215,7 @@ int coto_pki_init(const char *dir, int days, struct coto_err *err)
     pki->crl = pki_crl_new();
     if (!pki->ca || !pki->crl)
         return pki->ca ? coto_key_err(err, COTO_ERR_SYSTEM, "revocation list") : -1;
-    if (write_pair(pki, "ca", &pki->key, pki->ca, err) == 0 && pki_crl_write(pki, 0, err) == 0)
+    if (write_pair(pki, "ca", "", &pki->key, pki->ca, err) == 0 && pki_crl_write(pki, 0, err) == 0)
         return 0;
     remove_half(pki);
     return coto_err_wrap(err, "%s", dir);
@@ -295,29 +297,53 @@ void coto_pki_list_fini(struct coto_pki_list *list)
 
 /* ---- issue and revoke ---- */
 
-/* To old/NAME-SERIAL.*; a key that is not here was moved to where it is used. */
+static const char *const endings[] = {"crt", "key"};
+
+struct move {
+    char from[160], to[160];
+};
+
+/* To old/NAME-SERIAL.* */
+static struct move move_of(const struct coto_pki_cert *cert, int i)
+{
+    struct move move;
+    int stem = (int)strlen(cert->file) - 4;
+
+    snprintf(move.from, sizeof move.from, "%.*s.%s", stem, cert->file, endings[i]);
+    snprintf(move.to, sizeof move.to, "old/%s-%s.%s", cert->name, cert->serial, endings[i]);
+    return move;
+}
+
+static void take_back(const struct coto_pki *pki, const struct coto_pki_cert *cert)
+{
+    for (int i = 0; i < 2; i++) {
+        struct move move = move_of(cert, i);
+        renameat2(pki->dir_fd, move.to, pki->dir_fd, move.from, RENAME_NOREPLACE);
+    }
+}
+
+/* A key that is not here was moved to where it is used. */
 static int put_away(const struct coto_pki *pki, const struct coto_pki_cert *cert,
                     struct coto_err *err)
 {
-    static const char *const endings[] = {"crt", "key"};
-
     if (mkdirat(pki->dir_fd, "old", 0700) && errno != EEXIST)
         return coto_err_set(err, COTO_ERR_OUTPUT, errno, "'%s/old'", pki->dir);
     for (int i = 0; i < 2; i++) {
-        char from[160];
-        char to[160];
-        int stem = (int)strlen(cert->file) - 4;
-        snprintf(from, sizeof from, "%.*s.%s", stem, cert->file, endings[i]);
-        snprintf(to, sizeof to, "old/%s-%s.%s", cert->name, cert->serial, endings[i]);
-        if (renameat2(pki->dir_fd, from, pki->dir_fd, to, RENAME_NOREPLACE) &&
-            (errno != ENOENT || i == 0))
-            return coto_err_set(err, COTO_ERR_OUTPUT, errno, "'%s/%s'", pki->dir, to);
+        struct move move = move_of(cert, i);
+        if (renameat2(pki->dir_fd, move.from, pki->dir_fd, move.to, RENAME_NOREPLACE) == 0 ||
+            (errno == ENOENT && i > 0))
+            continue;
+        coto_err_set(err, COTO_ERR_OUTPUT, errno, "'%s/%s'", pki->dir, move.to);
+        if (i > 0)
+            take_back(pki, cert);
+        return -1;
     }
     return 0;
 }
 
-static int clear_way(struct coto_pki *pki, const struct coto_pki_request *request,
-                     struct coto_err *err)
+/* What the name has now: 1 found, 0 nothing, -1 it may not be renewed. */
+static int find_present(struct coto_pki *pki, const struct coto_pki_request *request,
+                        struct coto_pki_cert *ret_cert, struct coto_err *err)
 {
     auto_list list = {0};
     char file[80];
@@ -328,13 +354,65 @@ static int clear_way(struct coto_pki *pki, const struct coto_pki_request *reques
     for (size_t i = 0; i < list.count; i++) {
         if (strcmp(list.items[i].file, file) != 0)
             continue;
-        if (request->renew)
-            return put_away(pki, &list.items[i], err);
+        *ret_cert = list.items[i];
+        if (request->renew && ret_cert->is_server == request->is_server)
+            return 1;
+        if (request->renew) {
+            coto_err_set(err, COTO_ERR_USAGE, 0, "the certificate of '%s' is for a %s", request->name,
+                         ret_cert->is_server ? "server" : "client");
+            return coto_err_remedy(err, "renew it as that, or choose another name");
+        }
         coto_err_set(err, COTO_ERR_OUTPUT, 0, "'%s' has a certificate", request->name);
         return coto_err_remedy(err, "--renew issues another and keeps both valid; coto pki revoke "
                                     "%s ends it", request->name);
     }
     return 0;
+}
+
+static struct move place_of(const char *name, int i)
+{
+    struct move move;
+
+    snprintf(move.from, sizeof move.from, "%s.%s" NEW, name, endings[i]);
+    snprintf(move.to, sizeof move.to, "%s.%s", name, endings[i]);
+    return move;
+}
+
+static void remove_new(const struct coto_pki *pki, const char *name)
+{
+    for (int i = 0; i < 2; i++)
+        unlinkat(pki->dir_fd, place_of(name, i).from, 0);
+}
+
+/* Both or none, but for what the disk may lose when it fails. */
+static int place_new(const struct coto_pki *pki, const char *name, struct coto_err *err)
+{
+    struct move cert = place_of(name, 0), key = place_of(name, 1);
+
+    if (renameat2(pki->dir_fd, key.from, pki->dir_fd, key.to, RENAME_NOREPLACE))
+        return coto_err_set(err, COTO_ERR_OUTPUT, errno, "'%s/%s'", pki->dir, key.to);
+    if (renameat2(pki->dir_fd, cert.from, pki->dir_fd, cert.to, RENAME_NOREPLACE)) {
+        coto_err_set(err, COTO_ERR_OUTPUT, errno, "'%s/%s'", pki->dir, cert.to);
+        renameat(pki->dir_fd, key.to, pki->dir_fd, key.from);
+        return -1;
+    }
+    return fsync(pki->dir_fd) ? coto_err_set(err, COTO_ERR_OUTPUT, errno, "'%s'", pki->dir) : 0;
+}
+
+/* A server needs the present files until there are others: these are whole before those are moved. */
+static int replace_pair(const struct coto_pki *pki, const struct coto_pki_cert *present,
+                        const struct coto_key *key, X509 *cert, struct coto_err *err)
+{
+    remove_new(pki, present->name); /* of one that was interrupted */
+    if (write_pair(pki, present->name, NEW, key, cert, err))
+        return -1;
+    if (put_away(pki, present, err) == 0) {
+        if (place_new(pki, present->name, err) == 0)
+            return 0;
+        take_back(pki, present);
+    }
+    remove_new(pki, present->name);
+    return -1;
 }
 
 static int check_request(const struct coto_pki_request *request, struct coto_err *err)
@@ -347,22 +425,36 @@ static int check_request(const struct coto_pki_request *request, struct coto_err
     return coto_err_remedy(err, "choose another name");
 }
 
+/* Whatever it signed would have ended already. */
+static int check_authority(const struct coto_pki *pki, struct coto_err *err)
+{
+    if (pki_seconds(X509_get0_notAfter(pki->ca)) > time(NULL))
+        return 0;
+    coto_err_set(err, COTO_ERR_INPUT, 0, "the authority in '%s' has expired", pki->dir);
+    return coto_err_remedy(err, "coto pki init makes another; its ca.crt goes to servers and clients");
+}
+
 int coto_pki_issue(struct coto_pki *pki, const struct coto_pki_request *request,
                    struct coto_pki_cert *ret_cert, struct coto_err *err)
 {
     coto_auto_key key = {0};
 
-    if (check_request(request, err) || coto_key_generate(COTO_KEY_ES256, &key, err))
+    if (check_request(request, err) || check_authority(pki, err) || coto_key_generate(COTO_KEY_ES256, &key, err))
         return -1;
-    X509 *cert = pki_make_cert(pki, request, key.pkey, err);
-    int failed = !cert || clear_way(pki, request, err) ||
-                 write_pair(pki, request->name, &key, cert, err);
+    struct coto_pki_cert present;
+    int found = find_present(pki, request, &present, err);
+    X509 *old = found > 0 ? read_cert(pki->dir_fd, present.file) : NULL;
+    X509 *cert = found < 0 ? NULL : pki_make_cert(pki, request, key.pkey, old, err);
+    int failed = !cert       ? -1
+                 : found > 0 ? replace_pair(pki, &present, &key, cert, err)
+                             : write_pair(pki, request->name, "", &key, cert, err);
     if (!failed) {
         *ret_cert = (struct coto_pki_cert){0};
         pki_describe(cert, ret_cert);
         snprintf(ret_cert->file, sizeof ret_cert->file, "%s.crt", request->name);
     }
     X509_free(cert);
+    X509_free(old);
     return failed ? -1 : 0;
 }
 

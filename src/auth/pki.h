@@ -46,9 +46,10 @@ struct coto_pki_request {
     const char *name;
     bool is_server;               /* else for a client */
     const struct coto_strv *sans; /* DNS:, IP:, URI: or bare. A server has its name too, a client
-                                     without any has urn:coto:client:NAME */
+                                     without any has urn:coto:client:NAME; renewed without any:
+                                     those it had */
     int days;
-    bool renew; /* the present files of that name are moved to old/ first */
+    bool renew; /* the present files of that name are moved to old/ once there are others */
 };
 
 /* Writes NAME.key and NAME.crt. */

@@ -131,11 +131,16 @@ static int fill_sans(GENERAL_NAMES *names, const struct coto_pki_request *reques
     return 0;
 }
 
-static int set_sans(X509 *cert, const struct coto_pki_request *request, struct coto_err *err)
+/* Those of the one that is renewed, unless others are asked for. */
+static int set_sans(X509 *cert, const struct coto_pki_request *request, X509 *present,
+                    struct coto_err *err)
 {
-    GENERAL_NAMES *names = GENERAL_NAMES_new();
-    int failed = names ? fill_sans(names, request, err)
-                       : coto_err_set(err, COTO_ERR_SYSTEM, ENOMEM, "alternative names");
+    bool stay = present && (!request->sans || request->sans->count == 0);
+    GENERAL_NAMES *names = stay ? X509_get_ext_d2i(present, NID_subject_alt_name, NULL, NULL)
+                                : GENERAL_NAMES_new();
+    int failed = !names ? coto_key_err(err, COTO_ERR_SYSTEM, "alternative names")
+                 : stay ? 0
+                        : fill_sans(names, request, err);
 
     if (!failed && X509_add1_ext_i2d(cert, NID_subject_alt_name, names, 0, 0) != 1)
         failed = coto_key_err(err, COTO_ERR_SYSTEM, "alternative names");
@@ -247,7 +252,7 @@ X509 *pki_make_ca(EVP_PKEY *key, int days, struct coto_err *err)
 }
 
 X509 *pki_make_cert(const struct coto_pki *pki, const struct coto_pki_request *request,
-                    EVP_PKEY *key, struct coto_err *err)
+                    EVP_PKEY *key, X509 *present, struct coto_err *err)
 {
     auto_x509 *cert = X509_new();
 
@@ -259,7 +264,7 @@ X509 *pki_make_cert(const struct coto_pki *pki, const struct coto_pki_request *r
         coto_key_err(err, COTO_ERR_SYSTEM, "certificate");
         return NULL;
     }
-    if (set_sans(cert, request, err))
+    if (set_sans(cert, request, present, err))
         return NULL;
     if (X509_sign(cert, pki->key.pkey, pki->key.alg == COTO_KEY_EDDSA ? NULL : EVP_sha256()) > 0)
         return coto_take_ptr(cert);

@@ -21,7 +21,7 @@ struct coto_pki {
 /* pki_cert.c: certificates in memory; NULL after an error. */
 X509 *pki_make_ca(EVP_PKEY *key, int days, struct coto_err *err);
 X509 *pki_make_cert(const struct coto_pki *pki, const struct coto_pki_request *request,
-                    EVP_PKEY *key, struct coto_err *err);
+                    EVP_PKEY *key, X509 *present, struct coto_err *err);
 int pki_describe(X509 *cert, struct coto_pki_cert *ret_cert);
 
 /* pki_crl.c */

@@ -24,7 +24,7 @@ static const struct coto_tool_flag flags[] = {
     {"san", "NAME,...", "DNS:host, IP:address or URI:name; may be given more than once", NULL,
      &opt.sans, NULL},
     {"days", "N", "how long it is valid [365; the authority 3650]", &opt.days, NULL, NULL},
-    {"renew", NULL, "issue another for the same name; both stay valid", NULL, NULL, &opt.renew},
+    {"renew", NULL, "issue another with the same names; both stay valid", NULL, NULL, &opt.renew},
     {"json", NULL, "print JSON", NULL, NULL, &opt.json},
     {0},
 };

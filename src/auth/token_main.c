@@ -59,6 +59,11 @@ static int copy(char *ret_text, size_t size, const char *text, const char *flag,
 
     if (len >= size)
         return coto_err_set(err, COTO_ERR_USAGE, 0, "--%s: longer than %zu bytes", flag, size - 1);
+    /* It would be left out, and the token be good for more than was meant. No scope at all is one. */
+    if (text && !len && strcmp(flag, "scope") != 0) {
+        coto_err_set(err, COTO_ERR_USAGE, 0, "--%s: empty", flag);
+        return coto_err_remedy(err, "give it a value, or leave the flag out");
+    }
     if (text)
         memcpy(ret_text, text, len + 1);
     return 0;

@@ -1,5 +1,8 @@
 #include "base/fd.h"
 
+#include "base/clock.h"
+#include "base/weak.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -265,6 +268,8 @@ int coto_path_open_beneath(int dirfd, const char *path, int flags, unsigned mode
         .resolve =
             COTO_RESOLVE_BENEATH | COTO_RESOLVE_NO_SYMLINKS | COTO_RESOLVE_NO_MAGICLINKS,
     };
+    if (!coto_up("beneath"))
+        return openat(dirfd, path, (flags & ~O_NOFOLLOW) | O_CLOEXEC, mode);
     int fd = (int)syscall(SYS_openat2, dirfd, path, &how, sizeof how);
     return fd < 0 && errno == ENOSYS ? open_by_names(dirfd, path, flags, mode) : fd;
 }
@@ -300,37 +305,66 @@ int coto_path_make_parents(int dirfd, const char *path, unsigned mode)
     }
 }
 
-int coto_path_chmod(int dirfd, const char *name, unsigned mode)
+/* fchmod refuses a handle on a name; of a link this is the link itself, which has no mode. */
+static int chmod_handle(int fd, unsigned mode)
 {
-    coto_auto_fd fd = coto_path_open_beneath(dirfd, name, O_PATH | O_NOFOLLOW, 0);
     char path[32];
 
-    if (fd < 0)
-        return -1;
-    /* fchmod refuses a handle on a name; of a link this is the link itself, which has no mode. */
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     return fchmodat(AT_FDCWD, path, mode, 0);
 }
 
+int coto_path_chmod(int dirfd, const char *name, unsigned mode)
+{
+    coto_auto_fd fd = coto_path_open_beneath(dirfd, name, O_PATH | O_NOFOLLOW, 0);
+
+    return fd < 0 ? -1 : chmod_handle(fd, mode);
+}
+
+struct removal {
+    int top;
+    unsigned serial; /* of the next name in top */
+    int64_t until_us;
+    bool more; /* another turn is needed */
+};
+
+static bool is_late(const struct removal *r)
+{
+    return r->until_us != INT64_MAX && coto_clock_us() > r->until_us;
+}
+
+/* A directory that is removed becomes the remover's own, where that is root: its owner, or whoever has it
+ * open, adds nothing to it any more. */
+static int take(int dirfd, const char *name)
+{
+    coto_auto_fd fd = coto_path_open_beneath(dirfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
+
+    if (fd < 0)
+        return -1;
+    /* Refused to others than root, and where a user namespace does not have its owner's id. */
+    (void)!fchownat(fd, "", 0, 0, AT_EMPTY_PATH);
+    return chmod_handle(fd, 0700);
+}
+
 /* Moves a non-empty directory into `top` under a name nobody has taken. Moving
  * one changes its "..", which needs write permission on the directory itself. */
-static int move_up(int top, int dirfd, const char *entry, unsigned *serial)
+static int move_up(struct removal *r, int dirfd, const char *entry)
 {
     char name[32];
 
-    if (coto_path_chmod(dirfd, entry, 0700))
+    if (take(dirfd, entry))
         return -1;
     do {
-        snprintf(name, sizeof name, ".coto-rm-%08x", (*serial)++);
-        if (renameat(dirfd, entry, top, name) == 0)
+        snprintf(name, sizeof name, ".coto-rm-%08x", r->serial++);
+        if (renameat(dirfd, entry, r->top, name) == 0)
             return 0;
     } while (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR);
     return -1;
 }
 
-/* Empties one directory: files are unlinked; the first sub-directory that is
- * not empty is moved up into `top` under a fresh name, so depth never grows. */
-static int empty_dir(int top, int dirfd, unsigned *serial, int *ret_more)
+/* Empties one directory: files are unlinked; sub-directories that are not
+ * empty are moved up into `top` under fresh names, so depth never grows. */
+static int empty_dir(struct removal *r, int dirfd)
 {
     coto_auto_fd copy = fcntl(dirfd, F_DUPFD_CLOEXEC, 0);
     DIR *dir = copy < 0 ? NULL : fdopendir(copy);
@@ -341,7 +375,7 @@ static int empty_dir(int top, int dirfd, unsigned *serial, int *ret_more)
         return -1;
     coto_take_fd(&copy);
     rewinddir(dir);
-    while ((entry = readdir(dir))) {
+    while (!is_late(r) && (entry = readdir(dir))) {
         if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
             continue;
         if (unlinkat(dirfd, entry->d_name, 0) == 0)
@@ -349,10 +383,10 @@ static int empty_dir(int top, int dirfd, unsigned *serial, int *ret_more)
         if (unlinkat(dirfd, entry->d_name, AT_REMOVEDIR) == 0)
             continue;
         if (errno == ENOTEMPTY || errno == EEXIST) {
-            *ret_more = 1;
-            if (top != dirfd && move_up(top, dirfd, entry->d_name, serial))
+            r->more = true;
+            if (move_up(r, dirfd, entry->d_name) && errno != ENOENT)
                 failed = 1;
-        } else {
+        } else if (errno != ENOENT) { /* somebody else was faster */
             failed = 1;
         }
     }
@@ -360,9 +394,25 @@ static int empty_dir(int top, int dirfd, unsigned *serial, int *ret_more)
     return failed ? -1 : 0;
 }
 
-static int sweep(int top, unsigned *serial, int *ret_more)
+/* A directory in `top`, which may be gone meanwhile. */
+static int sweep_one(struct removal *r, const char *name)
 {
-    coto_auto_fd copy = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (take(r->top, name) && errno != ENOENT)
+        return -1;
+    coto_auto_fd sub = coto_path_open_beneath(r->top, name, O_RDONLY | O_DIRECTORY, 0);
+    if (sub < 0)
+        return errno == ENOENT ? 0 : -1;
+    if (empty_dir(r, sub))
+        return -1;
+    if (unlinkat(r->top, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+        return 0;
+    r->more = true;
+    return errno == ENOTEMPTY || errno == EEXIST ? 0 : -1; /* a mount stays, however often it is tried */
+}
+
+static int sweep(struct removal *r)
+{
+    coto_auto_fd copy = openat(r->top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = copy < 0 ? NULL : fdopendir(copy);
     struct dirent *entry;
     int failed = 0;
@@ -370,21 +420,14 @@ static int sweep(int top, unsigned *serial, int *ret_more)
     if (!dir)
         return -1;
     coto_take_fd(&copy);
-    while ((entry = readdir(dir))) {
+    while (!is_late(r) && (entry = readdir(dir))) {
         if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
             continue;
-        if (unlinkat(top, entry->d_name, 0) == 0 || unlinkat(top, entry->d_name, AT_REMOVEDIR) == 0)
+        if (unlinkat(r->top, entry->d_name, 0) == 0 ||
+            unlinkat(r->top, entry->d_name, AT_REMOVEDIR) == 0)
             continue;
-        if (coto_path_chmod(top, entry->d_name, 0700))
+        if (errno != ENOENT && sweep_one(r, entry->d_name))
             failed = 1;
-        coto_auto_fd sub =
-            coto_path_open_beneath(top, entry->d_name, O_RDONLY | O_DIRECTORY, 0);
-        if (sub < 0 || empty_dir(top, sub, serial, ret_more)) {
-            failed = 1;
-            continue;
-        }
-        if (unlinkat(top, entry->d_name, AT_REMOVEDIR) && errno != ENOENT)
-            *ret_more = 1;
     }
     closedir(dir);
     return failed ? -1 : 0;
@@ -392,17 +435,29 @@ static int sweep(int top, unsigned *serial, int *ret_more)
 
 int coto_path_remove_tree(int dirfd, const char *name)
 {
-    unsigned serial = 0;
+    return coto_path_remove_tree_until(dirfd, name, INT64_MAX);
+}
 
+int coto_path_remove_tree_until(int dirfd, const char *name, int64_t until_us)
+{
     if (unlinkat(dirfd, name, 0) == 0 || unlinkat(dirfd, name, AT_REMOVEDIR) == 0)
         return 0;
+    if (geteuid() == 0)
+        (void)!take(dirfd, name);
     coto_auto_fd top = coto_path_open_beneath(dirfd, name, O_RDONLY | O_DIRECTORY, 0);
+    struct removal r = {.top = top, .until_us = until_us, .more = true};
     if (top < 0)
         return -1;
-    for (int more = 1; more;) {
-        more = 0;
-        if (sweep(top, &serial, &more))
+    while (r.more) {
+        r.more = false;
+        if (sweep(&r))
             return -1;
+        if (is_late(&r))
+            break;
     }
-    return unlinkat(dirfd, name, AT_REMOVEDIR);
+    if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0)
+        return 0;
+    if (is_late(&r))
+        errno = EBUSY;
+    return -1;
 }

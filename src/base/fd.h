@@ -38,3 +38,6 @@ int coto_path_chmod(int dirfd, const char *name, unsigned mode);
 /* Removes everything below dirfd/name and name itself, iteratively by
  * descriptor, never following links, whatever the depth. 0 or -1 with errno. */
 int coto_path_remove_tree(int dirfd, const char *name);
+/* No further once that time of coto_clock_us has passed. EBUSY: it becomes more and more, or is very large;
+ * what is gone is gone, and another call goes on. */
+int coto_path_remove_tree_until(int dirfd, const char *name, int64_t until_us);

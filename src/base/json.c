@@ -186,14 +186,11 @@ static int base64_value(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-int coto_base64_take(struct coto_buf *out, const char *text, size_t len)
+/* The bytes that the text means, or -1; pad: the last digits that are none. */
+static int take_digits(struct coto_buf *out, char *to, const char *text, size_t len, size_t pad)
 {
-    size_t pad = len && text[len - 1] == '=' ? 1 + (len > 1 && text[len - 2] == '=') : 0;
-    char *to = coto_buf_reserve(out, len / 4 * 3);
     unsigned v = 0;
 
-    if (len % 4 || !to)
-        return -1;
     for (size_t i = 0; i < len - pad; i++) {
         int digit = base64_value(text[i]);
         if (digit < 0)
@@ -207,6 +204,21 @@ int coto_base64_take(struct coto_buf *out, const char *text, size_t len)
     *to = '\0';
     /* Bits that belong to no byte: two texts must not mean the same. */
     return pad && v & ((1u << 2 * pad) - 1) ? -1 : 0;
+}
+
+int coto_base64_take(struct coto_buf *out, const char *text, size_t len)
+{
+    size_t pad = len && text[len - 1] == '=' ? 1 + (len > 1 && text[len - 2] == '=') : 0;
+    size_t had = out->len;
+    char *to = len % 4 ? NULL : coto_buf_reserve(out, len / 4 * 3);
+
+    if (!to)
+        return -1;
+    if (take_digits(out, to, text, len, pad) == 0)
+        return 0;
+    out->len = had;
+    *to = '\0';
+    return -1;
 }
 
 void coto_json_bytes(struct coto_json *json, const char *key, const void *data, size_t len)

@@ -29,5 +29,5 @@ void coto_json_raw(struct coto_json *json, const char *key, const char *text); /
 /* "key": text, and "key_base64" beside it when the bytes are not UTF-8. */
 void coto_json_bytes(struct coto_json *json, const char *key, const void *data, size_t len);
 void coto_base64_add(struct coto_buf *out, const void *data, size_t len);
-/* The counterpart, strict: padded, no blanks, nothing left over. 0 or -1. */
+/* The counterpart, strict: padded, no blanks, nothing left over. 0, or -1 with out as it was. */
 int coto_base64_take(struct coto_buf *out, const char *text, size_t len);

@@ -192,6 +192,8 @@ static int take_header(struct coto_tar_reader *r, struct coto_err *err)
     r->is_meta = type == 'x' || type == 'g' || type == 'L' || (type == 'K' && r->sink.link);
     r->meta_type = type;
     r->left = !r->is_meta && r->size >= 0 ? r->size : size;
+    if (r->left > INT64_MAX - COTO_TAR_BLOCK)
+        return refuse(err, "a size that is no number");
     r->padding = (COTO_TAR_BLOCK - r->left % COTO_TAR_BLOCK) % COTO_TAR_BLOCK;
     if (!r->is_meta)
         return begin_member(r, block, err);

@@ -18,16 +18,25 @@ void coto_cli_fill_stdio(void)
             return; /* a host without /dev/null: what is written there then fails, as it did */
 }
 
+/* What our caller has ignored, as nohup does, stays so: once blocked it would be kept for us. */
+static void add_unless_ignored(sigset_t *mask, int number)
+{
+    struct sigaction action;
+
+    if (sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN)
+        return;
+    sigaddset(mask, number);
+}
+
 int coto_cli_catch_signals(struct coto_err *err)
 {
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     sigset_t mask;
 
     signal(SIGPIPE, SIG_IGN);
     sigemptyset(&mask);
-    sigaddset(&mask, SIGINT);
-    sigaddset(&mask, SIGTERM);
-    sigaddset(&mask, SIGHUP);
-    sigaddset(&mask, SIGQUIT);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        add_unless_ignored(&mask, ends[i]);
     sigprocmask(SIG_BLOCK, &mask, NULL);
     int fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     if (fd < 0) /* without it Ctrl-C would do nothing */

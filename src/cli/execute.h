@@ -7,8 +7,8 @@
 
 /* A caller may have closed 0, 1 or 2: no file of ours may land there. */
 void coto_cli_fill_stdio(void);
-/* From now on SIGINT, SIGTERM, SIGHUP and SIGQUIT make the returned descriptor
- * readable instead of ending coto, and a closed pipe is a failed write. */
+/* From now on SIGINT, SIGTERM, SIGHUP and SIGQUIT, unless they are ignored, make the returned
+ * descriptor readable instead of ending coto, and a closed pipe is a failed write. */
 int coto_cli_catch_signals(struct coto_err *err);
 /* The status of a run that such a signal ended; else `otherwise`. */
 int coto_cli_signal_status(int signal_fd, const struct coto_result *result, int otherwise);

@@ -58,16 +58,29 @@ static int check(const struct coto_policy *policy, struct coto_err *err)
 
 /* ---- the request ---- */
 
+/* JSON has no place for them, and others would reach the program instead. */
+static int refuse_bytes(const char *what, struct coto_err *err)
+{
+    coto_err_set(err, COTO_ERR_INPUT, 0, "%s: not UTF-8 text", what);
+    return coto_err_remedy(err, "a service takes text here; bytes can be uploaded as files");
+}
+
 static int add_text(struct coto_json *json, const char *key, const struct coto_buf *text,
                     struct coto_err *err)
 {
-    if (coto_utf8_valid(coto_buf_str(text), text->len) &&
-        !memchr(coto_buf_str(text), 0, text->len)) {
-        coto_json_str(json, key, coto_buf_str(text));
-        return 0;
-    }
-    coto_err_set(err, COTO_ERR_INPUT, 0, "%s: not UTF-8 text", key);
-    return coto_err_remedy(err, "a service takes text here; bytes can be uploaded as files");
+    if (!coto_utf8_valid(coto_buf_str(text), text->len) ||
+        memchr(coto_buf_str(text), 0, text->len))
+        return refuse_bytes(key, err);
+    coto_json_str(json, key, coto_buf_str(text));
+    return 0;
+}
+
+static int refuse_read(const char *what, struct coto_err *err)
+{
+    if (errno != EFBIG)
+        return coto_err_set(err, COTO_ERR_INPUT, errno, "run: %s", what);
+    coto_err_set(err, COTO_ERR_INPUT, 0, "run: %s: more than a request to a service can hold", what);
+    return coto_err_remedy(err, "create a sandbox and upload it as a file: docs/API.md");
 }
 
 static int read_code(const struct coto_source_code *code, struct coto_buf *ret_text,
@@ -84,46 +97,53 @@ static int read_code(const struct coto_source_code *code, struct coto_buf *ret_t
     coto_auto_fd fd = -1;
     if (coto_policy_open_input("run:", code->file, &fd, err))
         return -1;
-    if (coto_fd_read_all(fd, TEXT_MAX, ret_text))
-        return coto_err_set(err, COTO_ERR_INPUT, errno, "run: '%s'", code->file);
-    return 0;
+    return coto_fd_read_all(fd, TEXT_MAX, ret_text) ? refuse_read(code->file, err) : 0;
 }
 
-static const char *language_of(const struct coto_job *job, const struct coto_buf *text)
+/* As without a service: where nothing tells the language, it is not the service's to choose. */
+static int add_language(struct coto_json *json, const struct coto_job *job,
+                        const struct coto_buf *text, struct coto_err *err)
 {
     const char *asked = coto_policy_str(&job->policy, COTO_OPT_LANG);
+    const struct coto_language *found = NULL;
     int is_elf = 0;
 
     if (job->code.is_command)
-        return "sh";
-    if (*asked)
-        return asked;
-    const struct coto_language *found =
-        job->code.file
-            ? coto_language_detect(job->code.file, coto_buf_str(text), text->len, &is_elf)
-            : NULL;
-    return found ? found->name : NULL;
+        asked = "sh";
+    if (!*asked)
+        found = coto_language_detect(job->code.file, coto_buf_str(text), text->len, &is_elf);
+    if (!*asked && !found)
+        return coto_plan_refuse_language("", job->code.file, err);
+    coto_json_str(json, "language", found ? found->name : asked);
+    return 0;
 }
 
-static void add_args(struct coto_json *json, const char *const *argv)
+static int add_args(struct coto_json *json, const char *const *argv, struct coto_err *err)
 {
     coto_json_begin(json, "args", '[');
-    for (; argv && *argv; argv++)
+    for (; argv && *argv; argv++) {
+        if (!coto_utf8_valid(*argv, strlen(*argv)))
+            return refuse_bytes("an argument", err);
         coto_json_str(json, NULL, *argv);
+    }
     coto_json_end(json, ']');
+    return 0;
 }
 
-static void add_env(struct coto_json *json, const struct coto_strv *env)
+static int add_env(struct coto_json *json, const struct coto_strv *env, struct coto_err *err)
 {
-    char name[256];
-
     coto_json_begin(json, "env", '{');
     for (size_t i = 0; i < env->count; i++) {
-        size_t n = strcspn(env->items[i], "=");
-        snprintf(name, sizeof name, "%.*s", (int)n, env->items[i]);
-        coto_json_str(json, name, env->items[i][n] ? env->items[i] + n + 1 : "");
+        const char *item = env->items[i];
+        size_t n = strcspn(item, "=");
+        coto_auto_buf name = {0};
+        if (!coto_utf8_valid(item, strlen(item)))
+            return refuse_bytes("--env", err);
+        coto_buf_add(&name, item, n);
+        coto_json_str(json, coto_buf_str(&name), item[n] ? item + n + 1 : "");
     }
     coto_json_end(json, '}');
+    return 0;
 }
 
 /* In the options' own syntax, which the service reads too. */
@@ -160,7 +180,7 @@ static int add_stdin(struct coto_json *json, struct coto_err *err)
     if (isatty(0))
         return 0;
     if (coto_fd_read_all(0, TEXT_MAX, &text))
-        return coto_err_set(err, COTO_ERR_INPUT, errno, "run: read stdin");
+        return refuse_read("read stdin", err);
     return text.len ? add_text(json, "stdin", &text, err) : 0;
 }
 
@@ -174,14 +194,10 @@ static int write_request(const struct coto_job *job, bool stdin_is_code, struct 
     if (read_code(&job->code, &code, err))
         return -1;
     coto_json_begin(&json, NULL, '{');
-    if (add_text(&json, "code", &code, err))
+    if (add_text(&json, "code", &code, err) || add_language(&json, job, &code, err) ||
+        add_args(&json, job->code.argv, err) ||
+        (is_set(policy, COTO_OPT_ENV) && add_env(&json, &policy->v[COTO_OPT_ENV].list, err)))
         return -1;
-    const char *language = language_of(job, &code);
-    if (language)
-        coto_json_str(&json, "language", language);
-    add_args(&json, job->code.argv);
-    if (is_set(policy, COTO_OPT_ENV))
-        add_env(&json, &policy->v[COTO_OPT_ENV].list);
     if (is_set(policy, COTO_OPT_TIMEOUT))
         coto_json_ms(&json, "timeout_seconds", coto_policy_num(policy, COTO_OPT_TIMEOUT));
     if (is_set(policy, COTO_OPT_PROFILE))

@@ -102,8 +102,12 @@ int coto_cli_add_files(struct coto_json *json, const struct coto_policy *policy,
     coto_json_begin(json, "files", '[');
     for (size_t i = 0; i < plan.copy_count && !failed; i++) {
         const struct coto_plan_path *path = &plan.copies[i];
-        failed = S_ISDIR(path->mode) ? add_dir(&w, path->fd, path->target, 0)
-                                     : add_file(&w, path->fd, path->mode, path->target);
+        if (!coto_utf8_valid(path->target, strlen(path->target)))
+            failed = fail(&w, path->target, "its name is not UTF-8", "rename it");
+        else if (S_ISDIR(path->mode))
+            failed = add_dir(&w, path->fd, path->target, 0);
+        else
+            failed = add_file(&w, path->fd, path->mode, path->target);
     }
     coto_json_end(json, ']');
     coto_plan_fini(&plan);

@@ -13,8 +13,12 @@
 #include "report/text.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
+
+#define CLOSING_MS 1000
 
 struct run {
     struct coto_job job;
@@ -42,8 +46,12 @@ static int no_program(struct coto_err *err)
 
 static int read_stdin_code(struct run *run, struct coto_err *err)
 {
-    if (coto_fd_read_all(0, COTO_JOB_TEXT_MAX, &run->text))
-        return coto_err_set(err, COTO_ERR_INPUT, errno, "run: read the code from stdin");
+    if (coto_fd_read_all(0, COTO_JOB_TEXT_MAX, &run->text)) {
+        if (errno != EFBIG)
+            return coto_err_set(err, COTO_ERR_INPUT, errno, "run: read the code from stdin");
+        coto_err_set(err, COTO_ERR_INPUT, 0, "run: stdin: code may be 64 MiB at most");
+        return coto_err_remedy(err, "bring large data with --copy or --mount");
+    }
     run->job.code.text = coto_buf_str(&run->text);
     run->job.code.text_len = run->text.len;
     run->stdin_is_code = true;
@@ -119,6 +127,16 @@ static int print_json(const struct run *run)
     return coto_cli_print(&buf);
 }
 
+/* A terminal that takes nothing more keeps nobody waiting for our end. */
+static void write_closing(const struct coto_buf *text)
+{
+    coto_auto_fd fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    struct pollfd to = {.fd = fd, .events = POLLOUT};
+
+    if (fd < 0 || poll(&to, 1, CLOSING_MS) > 0)
+        (void)!write(fd < 0 ? 2 : fd, text->data, text->len);
+}
+
 static void print_closing(const struct run *run)
 {
     coto_auto_buf buf = {0};
@@ -131,7 +149,18 @@ static void print_closing(const struct run *run)
     if (open_line)
         coto_buf_addc(&buf, '\n');
     coto_report_text(r, &run->job.plan, true, &buf);
-    (void)!write(2, buf.data, buf.len);
+    write_closing(&buf);
+}
+
+/* Also where nobody looks on: who collects files must hear of those that are missing. */
+static void tell_left_out(const struct run *run)
+{
+    coto_auto_buf buf = {0};
+
+    if (run->json || !*coto_policy_str(&run->job.policy, COTO_OPT_ARTIFACTS))
+        return;
+    coto_report_text_left_out(run->job.result.artifacts_skipped, &buf);
+    (void)coto_fd_write_all(2, coto_buf_str(&buf), buf.len);
 }
 
 static int run_planned(struct run *run)
@@ -149,6 +178,7 @@ static int run_planned(struct run *run)
         status = failed ? failed : status;
     }
     print_closing(run);
+    tell_left_out(run);
     if (coto_job_write_report(&run->job, &err))
         status = coto_cli_fail(&err);
     return status;

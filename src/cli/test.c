@@ -360,6 +360,12 @@ static int fail_junit(const struct test *test, int error, struct coto_err *err)
     return coto_err_remedy(err, "name a file in a directory that exists and can be written to");
 }
 
+/* Not every file can be cut: it may be a pipe. */
+static int cut_junit(const struct test *test)
+{
+    return ftruncate(test->junit_fd, 0) && errno != EINVAL ? -1 : 0;
+}
+
 /* Before the run: afterwards a program may have put a link there (RI-04). A submission may
  * bring one, or a FIFO to wait for; links of /dev (stdout) are the host's. */
 static int open_junit(struct test *test, struct coto_err *err)
@@ -372,7 +378,8 @@ static int open_junit(struct test *test, struct coto_err *err)
     test->junit_fd = open(file, flags, 0644);
     if (test->junit_fd < 0 || coto_fd_set_nonblock(test->junit_fd, 0))
         return fail_junit(test, errno, err);
-    return 0;
+    /* Whatever happens now, the cases of a run before this one are not taken for its own. */
+    return cut_junit(test) ? fail_junit(test, errno, err) : 0;
 }
 
 /* Why it did not pass, when no case says so; else NULL. */
@@ -406,14 +413,11 @@ static int write_junit(const struct test *test, struct coto_err *err)
         .error = untold_failure(test),
     };
     coto_junit_xml(&junit, &xml);
-    /* Not every file can be cut: it may be a pipe. */
-    if (!xml.failed && (ftruncate(test->junit_fd, 0) == 0 || errno == EINVAL) &&
+    if (!xml.failed && cut_junit(test) == 0 &&
         coto_fd_write_all(test->junit_fd, coto_buf_str(&xml), xml.len) == 0)
         return 0;
     int error = xml.failed ? ENOMEM : errno;
-    if (ftruncate(test->junit_fd, 0)) {
-        /* a pipe: what was written of it has been read */
-    }
+    (void)cut_junit(test); /* of a pipe what was written has been read */
     return fail_junit(test, error, err);
 }
 

@@ -12,11 +12,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* By a directory of an earlier run, or a file where this one needs a directory. */
+static bool is_taken(int error)
+{
+    return error == EEXIST || error == EISDIR || error == ENOTDIR;
+}
+
 void coto_artifact_begin(struct coto_session *s, const struct coto_frame *frame)
 {
     char *name = coto_field_text(frame, COTO_TAG_PATH);
 
     coto_artifact_end(s);
+    s->name_bytes += name ? (int64_t)strlen(name) : 0;
+    if (s->io->artifacts_max > 0 && s->name_bytes > s->io->artifacts_max) {
+        free(name); /* in a reply names are as much as contents are */
+        s->result->artifacts_skipped++;
+        return;
+    }
     if (!name || !coto_outfile_is_safe(name, strlen(name))) {
         free(name);
         s->result->artifacts_skipped++;
@@ -29,7 +41,11 @@ void coto_artifact_begin(struct coto_session *s, const struct coto_frame *frame)
     if (s->io->artifacts_fd < 0)
         return;
     s->file_fd = coto_outfile_create(s->io->artifacts_fd, name);
-    if (s->file_fd < 0) {
+    if (s->file_fd < 0 && is_taken(errno)) {
+        s->file_open = false;
+        free(s->file.name);
+        s->result->artifacts_skipped++;
+    } else if (s->file_fd < 0) {
         coto_err_set(&s->err, COTO_ERR_OUTPUT, errno, "--artifacts: create '%s'", name);
         coto_err_remedy(&s->err, "use an empty directory that you may write to");
         coto_session_fail(s, &s->err);

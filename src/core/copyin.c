@@ -3,6 +3,7 @@
 #include "core/session.h"
 
 #include "base/fd.h"
+#include "base/weak.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -104,9 +105,10 @@ static int put_dir(struct coto_session *s, int fd, const char *target, int depth
 static int put_entry(struct coto_session *s, int dirfd, const char *name, const char *target,
                      int depth)
 {
+    int follow = coto_up("lstat") ? AT_SYMLINK_NOFOLLOW : 0;
     struct stat st;
 
-    if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW)) /* or vanished while we looked */
+    if (fstatat(dirfd, name, &st, follow)) /* or vanished while we looked */
         return errno == ENOENT ? 0 : cannot_copy(s, name, errno);
     if (S_ISLNK(st.st_mode))
         return put_link(s, dirfd, name, target); /* copied as a link: it points inside */

@@ -49,7 +49,8 @@ static void add_rlimits(struct coto_session *s)
     struct coto_buf *out = &s->out;
 
     /* Not 0: a core handler that is a program (core_pattern with a pipe) is started on the
-     * host whatever the limit, but for this one value. The filter keeps it. */
+     * host whatever the limit, but for this one value. The filter keeps it. One behind a socket
+     * asks for no limit (SECURITY.md). */
     add_rlimit(out, RLIMIT_CORE, 1, 1);
     add_rlimit(out, RLIMIT_NOFILE, plan->nofile, plan->nofile);
     add_rlimit(out, RLIMIT_MEMLOCK, 65536, 65536);

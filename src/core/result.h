@@ -34,6 +34,7 @@ enum coto_end_cause {
     COTO_END_SELF, /* the program ended by itself */
     COTO_END_WALL_TIME,
     COTO_END_CPU_TIME,
+    COTO_END_MEMORY, /* the kernel would let it go on */
     COTO_END_OUTPUT,
     COTO_END_CANCEL,
     COTO_END_LOST,

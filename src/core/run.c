@@ -15,12 +15,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define KILL_GRACE_US 100000
 #define KEEP_GRACE_US 1000000 /* a sandbox that goes on is not given up because its host is busy */
 #define COLLECT_GRACE_US 30000000
 #define CPU_TICK_US 20000
+#define WATCH_US 200000
+#define OOM_KILLS_MAX 8
 #define QUEUE_LOW (256 * 1024)
 #define SEND_SOON 4096
 #define STDIN_WINDOW (256 * 1024)
@@ -394,6 +397,28 @@ void coto_session_started(struct coto_session *s)
 {
     note_cpu_before(s);
     s->started = true;
+    s->watch_us = coto_clock_us() + WATCH_US;
+}
+
+/* What the kernel does not bound by itself: each process that the memory limit ends writes a dozen
+ * lines to the host's log, and on cgroup v1 buffers of TCP are counted but never refused. */
+static void check_memory(struct coto_session *s)
+{
+    struct coto_usage usage;
+
+    s->sandbox->driver->usage(s->sandbox, &usage);
+    if (usage.is_over || usage.oom_kills - s->sandbox->oom_kills_before > OOM_KILLS_MAX)
+        coto_session_end(s, COTO_END_MEMORY);
+}
+
+/* The earlier of both. */
+static int64_t watch_memory(struct coto_session *s, int64_t now, int64_t next)
+{
+    if (now >= s->watch_us) {
+        check_memory(s);
+        s->watch_us = now + WATCH_US;
+    }
+    return s->watch_us < next ? s->watch_us : next;
 }
 
 /* Acts on what is due; returns how long poll may sleep in ms, -1 for ever. */
@@ -415,6 +440,8 @@ static int tick(struct coto_session *s)
         if (now + CPU_TICK_US < next)
             next = now + CPU_TICK_US;
     }
+    if (s->started && !s->killing && !s->exited && s->sandbox->watches_memory)
+        next = watch_memory(s, now, next);
     if (s->killing || s->collecting) {
         if (now >= s->kill_us)
             finish(s);
@@ -430,15 +457,15 @@ enum { P_STREAM, P_CANCEL, P_OUT, P_ERR, P_OUT_TO, P_ERR_TO, P_IN, P_IN_TO, P_CO
 
 static void watch_pump(struct pollfd *pfd, const struct coto_pump *pump, int from, int to)
 {
-    if (!pump->eof && !pump->to_full && pump->pending.len == 0)
+    if (!pump->eof && !pump->to_full && !coto_pump_has_left(pump))
         pfd[from] = (struct pollfd){.fd = pump->from_fd, .events = POLLIN};
-    if (pump->to_full || pump->pending.len > 0)
+    if (pump->to_full || coto_pump_has_left(pump))
         pfd[to] = (struct pollfd){.fd = pump->to_fd, .events = POLLOUT};
 }
 
 static void watch(struct coto_session *s, struct pollfd *pfd)
 {
-    bool backlog = s->frames && (s->pumps[0].pending.len || s->pumps[1].pending.len);
+    bool backlog = s->frames && (coto_pump_has_left(&s->pumps[0]) || coto_pump_has_left(&s->pumps[1]));
 
     for (int i = 0; i < P_COUNT; i++)
         pfd[i] = (struct pollfd){.fd = -1};
@@ -479,8 +506,8 @@ static void serve(struct coto_session *s, const struct pollfd *pfd)
         if (s->exited)
             finish(s);
         s->pumps[0].eof = s->pumps[1].eof = true;
-        coto_buf_clear(&s->pumps[0].pending);
-        coto_buf_clear(&s->pumps[1].pending);
+        coto_pump_drop(&s->pumps[0]);
+        coto_pump_drop(&s->pumps[1]);
     }
 }
 
@@ -491,14 +518,29 @@ static bool is_done(const struct coto_session *s)
     if (!s->finished)
         return false;
     if (s->frames)
-        return s->pumps[0].pending.len == 0 && s->pumps[1].pending.len == 0;
+        return !coto_pump_has_left(&s->pumps[0]) && !coto_pump_has_left(&s->pumps[1]);
     return coto_pump_done(&s->pumps[0]) && coto_pump_done(&s->pumps[1]);
+}
+
+/* Whoever was given the program's pipes, through a socket in a mount, may hold them for ever:
+ * when init is gone nobody writes any more, and what is in them is all there is. */
+static void end_streams(struct coto_session *s)
+{
+    if (!s->finished || !s->stream_closed || !coto_up("end_streams"))
+        return;
+    for (int i = 0; i < 2; i++) {
+        int waiting = 0;
+        struct coto_pump *pump = &s->pumps[i];
+        if (!pump->eof && pump->from_fd >= 0 && ioctl(pump->from_fd, FIONREAD, &waiting) == 0 && !waiting)
+            pump->eof = true;
+    }
 }
 
 static void loop(struct coto_session *s)
 {
     while (!is_done(s)) {
         struct pollfd pfd[P_COUNT];
+        end_streams(s);
         watch(s, pfd);
         int timeout = tick(s);
         if (is_done(s))
@@ -595,8 +637,8 @@ static int conclude(struct coto_session *s, struct coto_err *err)
     coto_frame_reader_fini(&s->reader);
     coto_buf_fini(&s->out);
     coto_buf_fini(&s->in_pending);
-    coto_buf_fini(&s->pumps[0].pending);
-    coto_buf_fini(&s->pumps[1].pending);
+    coto_pump_fini(&s->pumps[0]);
+    coto_pump_fini(&s->pumps[1]);
     free(s->chunk);
     if (!s->failed)
         return 0;
@@ -630,6 +672,28 @@ int coto_core_run(const struct coto_plan *plan, const struct coto_io *io,
     return conclude(&s, err);
 }
 
+/* The group counts from its beginning: what earlier programs met is not this one's. */
+static void of_this_run(struct coto_sandbox *sandbox, struct coto_usage *usage)
+{
+    int64_t kills = usage->oom_kills;
+    int64_t refused = usage->pids_refused;
+
+    if (kills < sandbox->oom_kills_before || refused < sandbox->pids_refused_before)
+        return; /* nobody counts any more: the sandbox is gone */
+    usage->oom_kills -= sandbox->oom_kills_before;
+    usage->pids_refused -= sandbox->pids_refused_before;
+    sandbox->oom_kills_before = kills;
+    sandbox->pids_refused_before = refused;
+}
+
+void coto_core_adopt(struct coto_sandbox *sandbox)
+{
+    struct coto_usage usage;
+
+    sandbox->driver->usage(sandbox, &usage);
+    of_this_run(sandbox, &usage);
+}
+
 int coto_core_run_in(struct coto_run_in *in, const struct coto_plan *plan, const struct coto_io *io,
                      struct coto_result *ret_result, struct coto_err *err)
 {
@@ -650,6 +714,7 @@ int coto_core_run_in(struct coto_run_in *in, const struct coto_plan *plan, const
     coto_artifact_stop(&s);
     complete(&s);
     in->sandbox->driver->usage(in->sandbox, &ret_result->facts.usage);
+    of_this_run(in->sandbox, &ret_result->facts.usage);
     in->lost = s.lost || (s.failed && !s.refused);
     return conclude(&s, err);
 }

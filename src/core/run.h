@@ -44,6 +44,8 @@ int coto_core_run(const struct coto_plan *plan, const struct coto_io *io,
  * each. Usage in the result is what the driver says of the whole sandbox so far. */
 int coto_core_run_in(struct coto_run_in *in, const struct coto_plan *plan, const struct coto_io *io,
                      struct coto_result *ret_result, struct coto_err *err);
+/* A sandbox in which others have run programs: what these met is not the next one's. */
+void coto_core_adopt(struct coto_sandbox *sandbox);
 /* The result of a plan that was cancelled before there was a sandbox for it. */
 void coto_core_cancelled(const struct coto_plan *plan, const char *driver,
                          struct coto_result *ret_result);

@@ -4,6 +4,9 @@
 #include "core/run.h"
 #include "wire/frame.h"
 
+/* What the caller has given us to write to; a file is also what never waits, as /dev/null. */
+enum coto_pump_to { COTO_TO_FILE, COTO_TO_PIPE, COTO_TO_SOCKET, COTO_TO_TERMINAL };
+
 /* One output stream on its way from the program to the caller. */
 struct coto_pump {
     int which;   /* 1 stdout, 2 stderr */
@@ -11,11 +14,15 @@ struct coto_pump {
     int to_fd;   /* caller's descriptor, -1: nowhere */
     bool eof;
     bool to_full;    /* wait until to_fd takes more */
-    bool no_splice;  /* to_fd cannot be spliced to */
+    enum coto_pump_to to;
+    int own_fd;      /* to_fd where we opened it ourselves, else -1 */
+    bool no_splice;  /* the program's buffers are not to be spliced to to_fd */
     bool grown;      /* pipe buffers were enlarged */
     int64_t limit;   /* bytes passed on */
     int64_t capture_max;
     struct coto_buf pending; /* rewritten or framed bytes not yet written */
+    int via_fd[2];           /* a pipe of ours before to_fd, once there is much */
+    size_t via_len;          /* bytes in it */
     struct coto_stream_result *result;
 };
 
@@ -46,7 +53,7 @@ struct coto_session {
     int64_t init_user_us, init_system_us; /* kernel's account of all reaped processes */
     int64_t cpu_before_us; /* what the sandbox had used when the program began */
     int64_t system_before_us; /* of that, in the kernel */
-    int64_t phase_us, start_us, end_us, deadline_us, kill_us;
+    int64_t phase_us, start_us, end_us, deadline_us, kill_us, watch_us;
     enum coto_end_cause cause;
     struct coto_facts *facts;
     /* the artifact that is arriving */
@@ -55,7 +62,7 @@ struct coto_session {
     struct coto_artifact file;
     bool file_open;
     int64_t kept_bytes; /* of all artifacts */
-    int64_t came_bytes;
+    int64_t came_bytes, name_bytes;
     struct coto_err err;
     bool failed;
 };
@@ -81,6 +88,9 @@ void coto_pump_run(struct coto_session *s, struct coto_pump *pump);  /* from_fd 
 void coto_pump_write(struct coto_session *s, struct coto_pump *pump); /* to_fd is ready */
 void coto_pump_take(struct coto_session *s, struct coto_pump *pump, const void *data, size_t len);
 bool coto_pump_done(const struct coto_pump *pump);
+bool coto_pump_has_left(const struct coto_pump *pump); /* bytes that to_fd has not taken yet */
+void coto_pump_drop(struct coto_pump *pump);
+void coto_pump_fini(struct coto_pump *pump);
 void coto_stdin_begin(struct coto_session *s); /* a stage was started */
 bool coto_stdin_is_wanted(const struct coto_session *s);
 void coto_stdin_run(struct coto_session *s);

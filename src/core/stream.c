@@ -1,5 +1,10 @@
-/* Streams. Byte-exact output moves from the program's pipe to the caller's
- * descriptor with splice, so a gigabyte costs no copy in this process. */
+/* Streams. Byte-exact output moves from the program's pipe to the caller's file with
+ * splice, so a gigabyte costs no copy in this process. To a pipe or socket it is copied: spliced
+ * buffers would still be the program's, packets of which a reader loses what it does not take at
+ * once, or pages that change after they were passed on. To a terminal it is copied too: splice
+ * waits there with the program's pipe locked, and no signal ends a program that waits for that.
+ *
+ * No write waits for the reader: who does not read must not keep us from looking at the limits. */
 #include "core/session.h"
 
 #include "base/fd.h"
@@ -8,12 +13,41 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define BIG_PIPE (1 << 20)
 #define PENDING_MAX (256 * 1024)
+#define SURE_BYTES 4096
+
+static enum coto_pump_to kind_of(int fd)
+{
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st))
+        return COTO_TO_FILE;
+    if (S_ISFIFO(st.st_mode))
+        return COTO_TO_PIPE;
+    if (S_ISSOCK(st.st_mode))
+        return COTO_TO_SOCKET;
+    return isatty(fd) ? COTO_TO_TERMINAL : COTO_TO_FILE;
+}
+
+/* Whether a write to the caller's terminal waits is a flag that its other users share; the same
+ * terminal opened once more has one of our own. Not everybody may: after su it is another's. */
+static void open_terminal(struct coto_pump *pump)
+{
+    char path[32];
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", pump->to_fd);
+    pump->own_fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (pump->own_fd >= 0)
+        pump->to_fd = pump->own_fd;
+}
 
 void coto_pump_init(struct coto_pump *pump, struct coto_session *s, int which)
 {
@@ -26,15 +60,40 @@ void coto_pump_init(struct coto_pump *pump, struct coto_session *s, int which)
         .limit = coto_up("output_limit") ? s->plan->output_bytes : COTO_UNIT_NONE,
         .capture_max = s->io->capture ? s->io->capture_max : 0,
         .result = which == 1 ? &s->result->out : &s->result->err,
+        .via_fd = {-1, -1},
+        .own_fd = -1,
     };
-    pump->no_splice = filtered || s->io->capture || s->io->sink || pump->to_fd < 0;
+    pump->to = kind_of(pump->to_fd);
+    if (pump->to == COTO_TO_TERMINAL)
+        open_terminal(pump);
+    pump->no_splice = filtered || s->io->capture || s->io->sink || pump->to_fd < 0 ||
+                      pump->to != COTO_TO_FILE;
     if (pump->from_fd >= 0)
         coto_fd_set_nonblock(pump->from_fd, 1);
 }
 
+void coto_pump_fini(struct coto_pump *pump)
+{
+    coto_buf_fini(&pump->pending);
+    coto_own_close(&pump->via_fd[0]);
+    coto_own_close(&pump->via_fd[1]);
+    coto_own_close(&pump->own_fd);
+}
+
+bool coto_pump_has_left(const struct coto_pump *pump)
+{
+    return pump->pending.len > 0 || pump->via_len > 0;
+}
+
 bool coto_pump_done(const struct coto_pump *pump)
 {
-    return pump->eof && pump->pending.len == 0;
+    return pump->eof && !coto_pump_has_left(pump);
+}
+
+void coto_pump_drop(struct coto_pump *pump)
+{
+    coto_buf_clear(&pump->pending);
+    pump->via_len = 0; /* nobody reads that pipe any more */
 }
 
 /* The caller no longer reads: close our end, so that the program gets SIGPIPE as
@@ -42,7 +101,7 @@ bool coto_pump_done(const struct coto_pump *pump)
 static void reader_gone(struct coto_session *s, struct coto_pump *pump)
 {
     pump->to_fd = -1;
-    coto_buf_clear(&pump->pending);
+    coto_pump_drop(pump);
     coto_own_close(&s->sandbox->stdio_fd[pump->which]);
     pump->from_fd = -1;
     pump->eof = true;
@@ -60,19 +119,56 @@ static void over_limit(struct coto_session *s, struct coto_pump *pump)
         coto_session_end(s, COTO_END_OUTPUT);
 }
 
-void coto_pump_write(struct coto_session *s, struct coto_pump *pump)
+/* The caller's pipe may block, and its flags are not ours to change: much of it goes through
+ * a pipe of our own, from which splice never waits. */
+static ssize_t write_via(struct coto_pump *pump)
 {
-    struct stat st;
+    if (pump->via_len == 0) {
+        ssize_t n = write(pump->via_fd[1], pump->pending.data, pump->pending.len);
+        if (n < 0)
+            return n;
+        memmove(pump->pending.data, pump->pending.data + n, pump->pending.len - (size_t)n);
+        pump->pending.len -= (size_t)n;
+        pump->via_len = (size_t)n;
+    }
+    ssize_t n = splice(pump->via_fd[0], NULL, pump->to_fd, NULL, pump->via_len,
+                       SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+    if (n > 0)
+        pump->via_len -= (size_t)n;
+    return n < 0 ? n : 0; /* of what is pending */
+}
+
+static bool has_via(struct coto_pump *pump)
+{
+    if (pump->to != COTO_TO_PIPE || pump->via_fd[0] >= 0)
+        return pump->to == COTO_TO_PIPE;
+    return pipe2(pump->via_fd, O_CLOEXEC | O_NONBLOCK) == 0;
+}
+
+/* A pipe that polls writable takes at least this much without blocking; a file takes all. */
+static ssize_t write_directly(const struct coto_pump *pump)
+{
+    struct pollfd to = {.fd = pump->to_fd, .events = POLLOUT};
     size_t len = pump->pending.len;
 
+    if (pump->to == COTO_TO_SOCKET)
+        return send(pump->to_fd, pump->pending.data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (pump->to != COTO_TO_FILE && poll(&to, 1, 0) == 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    if (pump->to != COTO_TO_FILE && len > SURE_BYTES)
+        len = SURE_BYTES;
+    return write(pump->to_fd, pump->pending.data, len);
+}
+
+void coto_pump_write(struct coto_session *s, struct coto_pump *pump)
+{
     pump->to_full = false;
-    if (len == 0 || pump->to_fd < 0)
+    if (!coto_pump_has_left(pump) || pump->to_fd < 0)
         return;
-    /* A pipe or terminal that polls writable takes at least this much without
-     * blocking; a file takes all. */
-    if (len > 4096 && fstat(pump->to_fd, &st) == 0 && !S_ISREG(st.st_mode))
-        len = 4096;
-    ssize_t n = write(pump->to_fd, pump->pending.data, len);
+    bool is_much = pump->via_len > 0 || (pump->pending.len > SURE_BYTES && has_via(pump));
+    ssize_t n = is_much ? write_via(pump) : write_directly(pump);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n < 0 && (errno == EPIPE || errno == ECONNRESET || errno == EIO)) {
@@ -140,6 +236,8 @@ static void grow_pipes(struct coto_pump *pump)
     fcntl(pump->from_fd, F_SETPIPE_SZ, BIG_PIPE);
     if (pump->to_fd >= 0)
         fcntl(pump->to_fd, F_SETPIPE_SZ, BIG_PIPE);
+    if (pump->via_fd[1] >= 0)
+        fcntl(pump->via_fd[1], F_SETPIPE_SZ, BIG_PIPE);
     pump->grown = true;
 }
 
@@ -195,6 +293,8 @@ void coto_pump_run(struct coto_session *s, struct coto_pump *pump)
         return;
     }
     coto_pump_take(s, pump, chunk, (size_t)n);
+    if (pump->to == COTO_TO_PIPE && !pump->grown && pump->result->seen > 65536)
+        grow_pipes(pump);
 }
 
 /* ---- stdin ---- */

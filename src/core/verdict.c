@@ -23,6 +23,8 @@ static struct outcome decide(const struct coto_facts *f)
         return (struct outcome){COTO_VERDICT_TIMEOUT, "timeout"};
     case COTO_END_CPU_TIME:
         return (struct outcome){COTO_VERDICT_TIMEOUT, "cpu-time"};
+    case COTO_END_MEMORY:
+        return (struct outcome){COTO_VERDICT_OOM, "memory"};
     case COTO_END_OUTPUT:
         return (struct outcome){COTO_VERDICT_OUTPUT, "output-limit"};
     case COTO_END_CANCEL:

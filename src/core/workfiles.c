@@ -26,6 +26,20 @@ static int lose(struct coto_workfiles *files, const char *why, struct coto_err *
     return coto_err_remedy(err, "create another sandbox");
 }
 
+/* Files lie in memory, and are counted with what programs have there. */
+static int ended(struct coto_workfiles *files, struct coto_err *err)
+{
+    struct coto_sandbox *sandbox = files->sandbox;
+    struct coto_usage usage = COTO_USAGE_NONE;
+
+    lose(files, "the sandbox has ended", err);
+    if (sandbox->driver->usage(sandbox, &usage) || usage.oom_kills <= sandbox->oom_kills_before)
+        return -1;
+    coto_err_set(err, COTO_ERR_INPUT, 0, "files: its memory limit has ended the sandbox");
+    err->sys_errno = ENOSPC;
+    return coto_err_remedy(err, "send less, or create one with more memory: its files count for that");
+}
+
 /* ---- the stream ---- */
 
 static int flush(struct coto_workfiles *files, struct coto_err *err)
@@ -38,7 +52,7 @@ static int flush(struct coto_workfiles *files, struct coto_err *err)
         if (n < 0 && errno == EAGAIN)
             break;
         if (n < 0 && errno != EINTR)
-            return lose(files, "the sandbox has ended", err);
+            return ended(files, err);
         done += n > 0 ? (size_t)n : 0;
     }
     if (done)
@@ -56,7 +70,7 @@ static int read_some(struct coto_workfiles *files, struct coto_err *err)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     if (n <= 0)
-        return lose(files, "the sandbox has ended", err);
+        return ended(files, err);
     files->reader.buf.len += (size_t)n;
     return 0;
 }

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,6 +39,9 @@ int coto_callback_check(const struct coto_settings *settings, struct coto_err *e
                          origins->items[i]);
             return coto_err_remedy(err, "write it as https://hooks.example.com, without a path");
         }
+    if (origins->count > COTO_CALLBACK_ORIGINS)
+        return coto_err_set(err, COTO_ERR_USAGE, 0, "callback-origin: %d at most",
+                            COTO_CALLBACK_ORIGINS);
     if (!*key) {
         coto_err_set(err, COTO_ERR_USAGE, 0, "callback-origin: needs callback-key");
         return coto_err_remedy(err, "head -c 32 /dev/urandom >FILE; chmod 600 FILE");
@@ -59,7 +63,7 @@ static void exec_callback(const struct coto_settings *settings, const char *path
 {
     const struct coto_strv *origins = &settings->text[COTO_SET_CALLBACK_ORIGIN];
     char control[32], user[32], group[32], key[4200];
-    char *argv[64] = {"coto-callback", control, user, group, key};
+    char *argv[5 + COTO_CALLBACK_ORIGINS + 1] = {"coto-callback", control, user, group, key};
     char *envp[] = {NULL};
     sigset_t none;
 
@@ -67,7 +71,7 @@ static void exec_callback(const struct coto_settings *settings, const char *path
     snprintf(user, sizeof user, "--uid=%u", uid);
     snprintf(group, sizeof group, "--gid=%u", gid);
     snprintf(key, sizeof key, "--key=%s", coto_settings_text(settings, COTO_SET_CALLBACK_KEY));
-    for (size_t i = 0; i < origins->count && i < 50; i++)
+    for (size_t i = 0; i < origins->count && i < COTO_CALLBACK_ORIGINS; i++)
         argv[5 + i] = origins->items[i];
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -75,6 +79,18 @@ static void exec_callback(const struct coto_settings *settings, const char *path
     fcntl(fd, F_SETFD, 0);
     execve(path, argv, envp);
     _exit(127);
+}
+
+/* It has its key and its walls. */
+static bool is_ready(int fd)
+{
+    char byte;
+    ssize_t n;
+
+    do
+        n = recv(fd, &byte, 1, 0);
+    while (n < 0 && errno == EINTR);
+    return n == 1;
 }
 
 int coto_callback_start(const struct coto_settings *settings, unsigned uid, unsigned gid,
@@ -100,6 +116,24 @@ int coto_callback_start(const struct coto_settings *settings, unsigned uid, unsi
         close(sv[0]);
         return coto_err_set(err, COTO_ERR_LIMIT, errno, "start coto-callback");
     }
-    *ret_fd = sv[0];
+    coto_auto_fd fd = sv[0];
+    if (!is_ready(fd)) { /* it has said why */
+        coto_err_set(err, COTO_ERR_SYSTEM, 0, "start coto-callback: it has ended at once");
+        return coto_err_remedy(err, "see what it said before");
+    }
+    *ret_fd = coto_take_fd(&fd);
     return 0;
+}
+
+void coto_callback_end(int *fd)
+{
+    char byte;
+    struct pollfd end = {.fd = *fd, .events = POLLIN};
+
+    if (*fd < 0)
+        return;
+    shutdown(*fd, SHUT_WR);
+    if (poll(&end, 1, COTO_CALLBACK_END_MS) > 0)
+        (void)!recv(*fd, &byte, 1, MSG_DONTWAIT);
+    coto_own_close(fd);
 }

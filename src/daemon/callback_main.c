@@ -4,7 +4,7 @@
  * anybody. It reads the key, becomes the front's user behind the same walls, then takes calls
  * (daemon/callback.h) and forks for each: libcurl reads what a stranger answers in a process
  * that has nothing else to do. Whatever the front says, only the named origins are called,
- * no redirect is followed and no proxy used. It ends with the front.
+ * no redirect is followed and no proxy used. It ends with the front, and starts again when it dies.
  *
  * A receiver that does not answer takes half a minute. So a tenant has some of the calls at once and
  * some of the places to wait for one: others are called while his are waiting.
@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -174,7 +175,7 @@ static int place_for(const struct callback *c, const char *tenant)
     return own < TENANT_CALLS ? place : -1;
 }
 
-static void start(struct callback *c, const struct waiting *w, int place)
+static bool start(struct callback *c, const struct waiting *w, int place)
 {
     pid_t pid = fork();
 
@@ -184,9 +185,10 @@ static void start(struct callback *c, const struct waiting *w, int place)
         _exit(0);
     }
     if (pid < 0)
-        return;
+        return false;
     c->calls[place].pid = pid;
     snprintf(c->calls[place].tenant, sizeof c->calls[place].tenant, "%s", w->tenant);
+    return true;
 }
 
 static void start_all(struct callback *c)
@@ -194,11 +196,10 @@ static void start_all(struct callback *c)
     for (struct waiting **at = &c->first; *at;) {
         struct waiting *w = *at;
         int place = place_for(c, w->tenant);
-        if (place < 0) {
+        if (place < 0 || !start(c, w, place)) { /* later */
             at = &w->next;
             continue;
         }
-        start(c, w, place);
         *at = w->next;
         free(w);
     }
@@ -238,20 +239,56 @@ static void take(struct callback *c, const char *packet, size_t len)
     *end = w;
 }
 
+static bool is_done(const struct callback *c)
+{
+    for (int i = 0; i < CALLS_MAX; i++)
+        if (c->calls[i].pid)
+            return false;
+    return !c->first;
+}
+
+/* A front that ends in order says so, and waits a while for what is not told yet. */
 static int serve(struct callback *c)
 {
     static char packet[COTO_CALLBACK_PACKET];
+    bool ending = false;
 
     for (;;) {
-        struct pollfd control = {.fd = c->control_fd, .events = POLLIN};
-        int ready = poll(&control, 1, c->first ? LOOK_MS : -1);
+        struct pollfd control = {.fd = ending ? -1 : c->control_fd, .events = POLLIN};
+        int ready = poll(&control, 1, c->first || ending ? LOOK_MS : -1);
         ssize_t n = ready > 0 ? recv(c->control_fd, packet, sizeof packet, 0) : -1;
-        if (n == 0 || (n < 0 && ready > 0 && errno != EINTR) || (ready < 0 && errno != EINTR))
+        if ((n < 0 && ready > 0 && errno != EINTR) || (ready < 0 && errno != EINTR))
             return 0;
+        ending = ending || n == 0;
         if (n > 0)
             take(c, packet, (size_t)n);
         reap(c);
         start_all(c);
+        if (ending && is_done(c))
+            return 0;
+    }
+}
+
+/* The one that takes calls is watched by one that does nothing else: should it die, another takes what
+ * comes next. */
+static int watch(struct callback *c)
+{
+    for (;;) {
+        int status;
+        pid_t watcher = getpid();
+        pid_t pid = fork();
+        if (pid == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            _exit(getppid() == watcher ? serve(c) : 0);
+        }
+        while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+            continue;
+        if (pid > 0 && WIFEXITED(status))
+            return WEXITSTATUS(status);
+        if (pid > 0)
+            fprintf(stderr, "coto serve: coto-callback died (signal %d), another is started\n",
+                    WTERMSIG(status));
+        sleep(1); /* should it die at once, again and again */
     }
 }
 
@@ -262,14 +299,28 @@ static const char *value_of(const char *arg, const char *name)
     return arg && strncmp(arg, name, n) == 0 ? arg + n : "";
 }
 
+/* The line end that editors and `openssl rand -hex 32 > FILE` leave is nobody's idea of a key. */
+static void drop_line_end(struct coto_buf *key)
+{
+    if (key->len && key->data[key->len - 1] == '\n') {
+        key->len--;
+        if (key->len && key->data[key->len - 1] == '\r')
+            key->len--;
+    }
+}
+
 static int prepare(struct callback *c, struct coto_err *err)
 {
     static const char *const writable[] = {NULL};
     struct coto_confined confined;
-    coto_auto_fd fd = open(c->key_file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    coto_auto_fd fd = open(c->key_file, O_RDONLY | O_CLOEXEC);
 
-    if (fd < 0 || coto_fd_read_all(fd, 4096, &c->key) || c->key.len < COTO_CALLBACK_KEY_MIN)
+    if (fd < 0 || coto_fd_read_all(fd, 4096, &c->key))
         return coto_err_set(err, COTO_ERR_INPUT, errno, "callback-key: '%s'", c->key_file);
+    drop_line_end(&c->key);
+    if (c->key.len < COTO_CALLBACK_KEY_MIN)
+        return coto_err_set(err, COTO_ERR_INPUT, 0, "callback-key: '%s': less than %d bytes",
+                            c->key_file, COTO_CALLBACK_KEY_MIN);
     curl_global_init(CURL_GLOBAL_DEFAULT);
     return coto_confine(c->uid, c->gid, writable, &confined, err);
 }
@@ -288,9 +339,15 @@ int main(int argc, char **argv)
     if (c.control_fd < 3)
         return 64;
     fcntl(c.control_fd, F_SETFD, FD_CLOEXEC);
+    /* A key press, or the end of a terminal, is for the keeper: we end with the front. */
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
     if (prepare(&c, &err)) {
         fprintf(stderr, "coto serve: %s\n", err.text);
         return 70;
     }
-    return serve(&c);
+    if (send(c.control_fd, "", 1, MSG_NOSIGNAL) != 1)
+        return 70;
+    return watch(&c);
 }

@@ -13,6 +13,7 @@ static const struct {
     {COTO_SET_MAX_MEMORY, COTO_OPT_MEMORY},   {COTO_SET_MAX_CPUS, COTO_OPT_CPUS},
     {COTO_SET_MAX_TIMEOUT, COTO_OPT_TIMEOUT}, {COTO_SET_MAX_PIDS, COTO_OPT_PIDS},
     {COTO_SET_MAX_DISK, COTO_OPT_DISK},       {COTO_SET_MAX_OUTPUT, COTO_OPT_OUTPUT_LIMIT},
+    {COTO_SET_MAX_PTYS, COTO_OPT_PTYS},
 };
 
 static int check_profiles(const struct coto_settings *settings, struct coto_err *err)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FILE_MAX ((size_t)4 << 20)
@@ -63,25 +64,61 @@ static int check_private(const char *path, struct coto_err *err)
     return coto_err_remedy(err, "chmod 600 it; who could read it may have copied it");
 }
 
-static int check(const struct coto_settings *s, struct coto_err *err)
+static struct coto_tls_config tls_of(const struct coto_settings *s)
 {
-    const struct coto_tls_config tls = {coto_settings_text(s, COTO_SET_TLS_CERTIFICATE),
-                                        coto_settings_text(s, COTO_SET_TLS_KEY),
-                                        or_null(coto_settings_text(s, COTO_SET_CLIENT_CA)),
-                                        or_null(coto_settings_text(s, COTO_SET_CLIENT_CRL))};
+    return (struct coto_tls_config){coto_settings_text(s, COTO_SET_TLS_CERTIFICATE),
+                                    coto_settings_text(s, COTO_SET_TLS_KEY),
+                                    or_null(coto_settings_text(s, COTO_SET_CLIENT_CA)),
+                                    or_null(coto_settings_text(s, COTO_SET_CLIENT_CRL))};
+}
+
+int coto_files_check_time(const struct coto_settings *settings, struct coto_err *err)
+{
+    const struct coto_tls_config tls = tls_of(settings);
+
+    return *tls.certificate ? coto_tls_check_time(&tls, (int64_t)time(NULL), err) : 0;
+}
+
+static int check_tls(const struct coto_tls_config *tls, struct coto_err *err)
+{
+    struct coto_tls *try = NULL;
+    int failed = coto_tls_new(tls, &try, err);
+
+    coto_tls_free(try);
+    return failed;
+}
+
+static int check_certificates(const struct coto_settings *s, struct coto_err *err)
+{
+    const struct coto_tls_config tls = tls_of(s);
+
+    if (!*tls.certificate && !*tls.key)
+        return 0;
+    return check_private(tls.key, err) || check_tls(&tls, err) ? -1 : 0;
+}
+
+static int check_keys(const struct coto_settings *s, struct coto_err *err)
+{
     const struct coto_keys_config keys = {.files =
                                               (const char *const *)s->text[COTO_SET_JWT_KEY].items};
-    struct coto_tls *try_tls = NULL;
-    struct coto_keys *try_keys = NULL;
-    int failed = 0;
+    struct coto_keys *try = NULL;
+    int failed = coto_keys_new(&keys, &try, err);
 
-    if (*tls.certificate || *tls.key)
-        failed = check_private(tls.key, err) || coto_tls_new(&tls, &try_tls, err);
-    if (!failed)
-        failed = coto_keys_new(&keys, &try_keys, err);
-    coto_tls_free(try_tls);
-    coto_keys_free(try_keys);
+    coto_keys_free(try);
     return failed;
+}
+
+/* Whether the list that is there now goes with the certificates that were there before. */
+static int check_crl(const struct coto_settings *s, const struct coto_files *old, struct coto_err *err)
+{
+    char paths[COTO_FILE_CRL][COTO_FILES_PATH];
+    const char *crl = coto_settings_text(s, COTO_SET_CLIENT_CRL);
+
+    for (int i = 0; i < COTO_FILE_CRL; i++)
+        coto_files_path(old, i, paths[i]);
+    const struct coto_tls_config tls = {paths[COTO_FILE_CERTIFICATE], paths[COTO_FILE_KEY],
+                                        or_null(paths[COTO_FILE_CA]), crl};
+    return *crl ? check_tls(&tls, err) : -1;
 }
 
 /* ---- copies ---- */
@@ -104,27 +141,87 @@ static int copy(const char *path, unsigned uid, struct coto_err *err)
     return err->kind ? -1 : coto_take_fd(&to);
 }
 
+/* Slots from first to before end. */
+static int fill(struct coto_files *files, int first, int end, const struct coto_settings *settings,
+                struct coto_err *err)
+{
+    for (int i = first; i < end; i++) {
+        const char *path = path_of(settings, i);
+        int fd = *path ? copy(path, files->uid, err) : -1;
+        if (*path && fd < 0)
+            return -1;
+        coto_own_close(&files->fds[i]);
+        files->fds[i] = fd;
+    }
+    return 0;
+}
+
+static void keep(struct coto_files *files, int first, int end, const struct coto_files *old)
+{
+    for (int i = first; i < end; i++) {
+        coto_own_close(&files->fds[i]);
+        if (old->fds[i] >= 0)
+            files->fds[i] = fcntl(old->fds[i], F_DUPFD_CLOEXEC, 3);
+    }
+}
+
+static struct coto_files begin(const struct coto_settings *settings, unsigned uid)
+{
+    /* Looked at before reading: what is written meanwhile is news next time. */
+    struct coto_files files = {
+        .count = file_count(settings), .uid = uid, .look = coto_files_look(settings)};
+
+    memset(files.fds, 0xff, sizeof files.fds);
+    return files;
+}
+
 int coto_files_read(const struct coto_settings *settings, unsigned uid,
                     struct coto_files *ret_files, struct coto_err *err)
 {
-    /* Looked at before reading: what is written meanwhile is news next time. */
-    struct coto_files files = {.count = file_count(settings), .look = coto_files_look(settings)};
+    struct coto_files files = begin(settings, uid);
 
     if (files.count > COTO_FILE_JWT + COTO_FILES_JWT)
         return coto_err_set(err, COTO_ERR_USAGE, 0, "jwt-key: more than %d files", COTO_FILES_JWT);
-    if (check(settings, err))
+    if (check_certificates(settings, err) || check_keys(settings, err))
         return -1;
-    for (int i = 0; i < files.count; i++) {
-        const char *path = path_of(settings, i);
-        files.fds[i] = *path ? copy(path, uid, err) : -1;
-        if (*path && files.fds[i] < 0) {
-            files.count = i;
-            coto_files_close(&files);
-            return -1;
-        }
+    if (fill(&files, 0, files.count, settings, err)) {
+        coto_files_close(&files);
+        return -1;
     }
     *ret_files = files;
     return 0;
+}
+
+/* A revocation takes effect whatever else is wrong. */
+static void renew_crl(const struct coto_settings *settings, const struct coto_files *old,
+                      struct coto_files *files, struct coto_files_news *news)
+{
+    struct coto_err err;
+
+    keep(files, 0, COTO_FILE_CRL, old);
+    news->has_crl = check_crl(settings, old, &err) == 0 &&
+                    fill(files, COTO_FILE_CRL, COTO_FILE_JWT, settings, &err) == 0;
+    if (!news->has_crl)
+        keep(files, COTO_FILE_CRL, COTO_FILE_JWT, old);
+}
+
+void coto_files_renew(const struct coto_settings *settings, const struct coto_files *old,
+                      struct coto_files *ret_files, struct coto_files_news *ret_news)
+{
+    struct coto_files files = begin(settings, old->uid);
+    struct coto_files_news news = {0};
+
+    news.has_certificates =
+        check_certificates(settings, &news.certificates) == 0 &&
+        fill(&files, 0, COTO_FILE_JWT, settings, &news.certificates) == 0;
+    if (!news.has_certificates)
+        renew_crl(settings, old, &files, &news);
+    news.has_keys = check_keys(settings, &news.keys) == 0 &&
+                    fill(&files, COTO_FILE_JWT, files.count, settings, &news.keys) == 0;
+    if (!news.has_keys)
+        keep(&files, COTO_FILE_JWT, files.count, old);
+    *ret_files = files;
+    *ret_news = news;
 }
 
 void coto_files_close(struct coto_files *files)

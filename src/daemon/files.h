@@ -14,13 +14,27 @@ enum coto_file { COTO_FILE_CERTIFICATE, COTO_FILE_KEY, COTO_FILE_CA, COTO_FILE_C
 struct coto_files {
     int fds[COTO_FILE_JWT + COTO_FILES_JWT]; /* -1: not set */
     int count;
+    unsigned uid;  /* for whom */
     uint64_t look; /* of the files, when they were read */
+};
+
+/* What was taken of files that have changed, and why the rest was not. */
+struct coto_files_news {
+    bool has_certificates, has_keys;
+    bool has_crl; /* although the certificates beside it are no good */
+    struct coto_err certificates, keys;
 };
 
 /* Checks the files as they are (they load, and secrets are not open to others) and copies
  * them for uid. */
 int coto_files_read(const struct coto_settings *settings, unsigned uid, struct coto_files *ret_files,
                     struct coto_err *err);
+/* The same files again. Certificates and token keys are taken each for themselves; what does not load
+ * is in ret_files as it is in old. */
+void coto_files_renew(const struct coto_settings *settings, const struct coto_files *old,
+                      struct coto_files *ret_files, struct coto_files_news *ret_news);
+/* Whether a certificate, an authority or a list has expired, or is of tomorrow. */
+int coto_files_check_time(const struct coto_settings *settings, struct coto_err *err);
 void coto_files_close(struct coto_files *files);
 /* How the files look from outside, in a number that changes with them; 0 when none is set. */
 uint64_t coto_files_look(const struct coto_settings *settings);

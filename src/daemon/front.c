@@ -30,6 +30,11 @@
 #include <unistd.h>
 
 #define RESIDENT_BYTES 65536
+#define TOLD_US 2000000
+#define TOLD_EVERY_MS 5
+#define REST_EVERY_MS 10
+#define CUT_MS 2000   /* for what is cancelled at the end to be over */
+#define REPLY_MS 1000 /* and for the last replies to be taken */
 
 struct front {
     const struct coto_front_ask *ask;
@@ -47,6 +52,9 @@ struct front {
     struct coto_confined confined;
     struct coto_policy ceiling;
     struct coto_buf resident; /* "": there is none */
+    int64_t told_us;          /* how long ends are waited for, at the end */
+    uint64_t end_timer, rest_timer;
+    bool is_cut, is_closed; /* what ran too long was cancelled; nobody is let in any more */
     bool is_high_warm; /* the launcher was told to keep containers ready */
 };
 
@@ -149,10 +157,9 @@ static void take_numbers(struct front *f, const struct coto_message *message)
     c->tenant_unread = num[COTO_SET_TENANT_UNREAD] * COTO_MB;
     c->tenant_rate = (unsigned)num[COTO_SET_TENANT_RATE];
     c->tenant_burst = (unsigned)num[COTO_SET_TENANT_BURST];
-    pthread_mutex_lock(&f->api->control_lock);
+    /* Without the lock, with which a worker may wait for the launcher: only this thread ever replaces it. */
     if (warm(f, f->api->control_fd, &err))
         complain(&err, "reload the pool");
-    pthread_mutex_unlock(&f->api->control_lock);
 }
 
 /* Connections made with a certificate that may be revoked now have to show it again. */
@@ -197,6 +204,45 @@ static void stop(void *arg)
     coto_loop_stop(f->loop);
 }
 
+static void end_in(struct front *f, int64_t ms, coto_loop_fn *fn)
+{
+    coto_loop_cancel(f->loop, f->end_timer);
+    f->end_timer = coto_loop_timer(f->loop, ms, fn, f);
+}
+
+/* Whoever comes meanwhile is served, as far as nothing begins with that; then no more. */
+static void wait_for_rest(void *arg)
+{
+    struct front *f = arg;
+
+    f->rest_timer = 0;
+    if (api_running_any(f->api)) {
+        if (f->is_cut) /* also what has begun since: its request was there before the end */
+            api_end_running(f->api);
+        f->rest_timer = coto_loop_timer(f->loop, REST_EVERY_MS, wait_for_rest, f);
+        return;
+    }
+    if (f->is_closed) {
+        stop(f);
+        return;
+    }
+    f->is_closed = true;
+    if (f->is_cut)
+        end_in(f, REPLY_MS, stop);
+    coto_http_drain(f->http, wait_for_rest, f);
+}
+
+static void cut(void *arg)
+{
+    struct front *f = arg;
+
+    f->is_cut = true;
+    if (api_running_any(f->api))
+        fprintf(stderr, "coto serve: executions still run; they are ended\n");
+    api_end_running(f->api);
+    end_in(f, f->is_closed ? REPLY_MS : CUT_MS, stop);
+}
+
 static void on_signal(void *arg, uint32_t events)
 {
     struct front *f = arg;
@@ -207,23 +253,39 @@ static void on_signal(void *arg, uint32_t events)
         return;
     f->api->draining = true;
     fprintf(stderr, "coto serve: ending; running executions are waited for\n");
-    coto_loop_timer(f->loop, f->settings->num[COTO_SET_DRAIN], stop, f);
-    coto_http_drain(f->http, stop, f);
+    end_in(f, f->settings->num[COTO_SET_DRAIN], cut);
+    wait_for_rest(f);
 }
 
-/* Whoever still waits is cut off, their jobs end, and what these have to say is recorded. */
+/* Their ends are told once they are on the disk. */
+static void stop_when_told(void *arg)
+{
+    struct front *f = arg;
+
+    if (api_running_any(f->api) && coto_clock_us() < f->told_us)
+        coto_loop_timer(f->loop, TOLD_EVERY_MS, stop_when_told, f);
+    else
+        stop(f);
+}
+
+/* Whoever still waits is cut off, their jobs end, and what these have to say is recorded, and told to
+ * those who wanted to be called. */
 static void finish(struct front *f)
 {
     struct coto_err err = {0};
 
     coto_http_free(f->http);
     if (f->api) {
+        coto_loop_cancel(f->loop, f->end_timer);
+        coto_loop_cancel(f->loop, f->rest_timer);
         api_workers_stop(f->api);
-        coto_loop_post(f->loop, stop, f);
+        f->told_us = coto_clock_us() + TOLD_US;
+        coto_loop_post(f->loop, stop_when_told, f);
         coto_loop_run(f->loop, &err);
     }
     coto_api_free(f->api);
     coto_records_close(f->records);
+    coto_callback_end(&f->callback_fd);
 }
 
 /* ---- the beginning ---- */
@@ -280,6 +342,9 @@ static int make_api(struct front *f, struct coto_err *err)
         .queue = (unsigned)num[COTO_SET_QUEUE],
         .pool_min = (unsigned)num[COTO_SET_POOL_MIN],
         .pool_max = (unsigned)num[COTO_SET_POOL_MAX],
+        .pool_ready = (unsigned)(num[COTO_SET_POOL_MIN] < num[COTO_SET_MAX_SANDBOXES]
+                                     ? num[COTO_SET_POOL_MIN]
+                                     : num[COTO_SET_MAX_SANDBOXES]),
         .high = high_of(f->settings),
         .node_ahead = (unsigned)num[COTO_SET_NODE_AHEAD],
         .is_cold = num[COTO_SET_COLD],
@@ -407,6 +472,7 @@ static int serve(struct front *f, struct coto_err *err)
                    .connections_per_peer = (unsigned)f->settings->num[COTO_SET_PEER_CONNECTIONS]}};
     if (coto_http_new(&http, &f->http, err) || listen_all(f, err))
         return -1;
+    coto_api_watch_pool(f->api);
     coto_talk_send(f->ask->keeper_fd, &ready);
     return coto_loop_run(f->loop, err);
 }

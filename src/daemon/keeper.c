@@ -24,6 +24,7 @@
 #include "daemon/ceiling.h"
 #include "daemon/front.h"
 #include "daemon/notify.h"
+#include "daemon/state.h"
 #include "daemon/sweep.h"
 #include "daemon/talk.h"
 #include "policy/helper.h"
@@ -45,7 +46,7 @@
 #include <unistd.h>
 
 #define NOBODY 65534
-#define GRACE_US 7000000 /* beyond `drain`: what has not ended then is killed */
+#define GRACE_US 9000000 /* beyond `drain`: what has not ended then is killed */
 #define LAUNCHER_END_US 4000000
 #define CRASHES_MAX 20 /* in CRASH_WINDOW_US; then it is no accident */
 #define CRASH_WINDOW_US 60000000
@@ -148,7 +149,7 @@ static char *number(const char *name, int64_t value)
 }
 
 /* What the front cannot exceed, whoever it is by then. */
-#define MOST_ARGS (10 + COTO_CEILING_IDS)
+#define MOST_ARGS (11 + COTO_CEILING_IDS)
 static int add_most(const struct keeper *k, char **argv)
 {
     static const struct {
@@ -157,7 +158,7 @@ static int add_most(const struct keeper *k, char **argv)
     } most[] = {{"--memory=", COTO_OPT_MEMORY}, {"--cpus=", COTO_OPT_CPUS},
                 {"--pids=", COTO_OPT_PIDS},     {"--disk=", COTO_OPT_DISK},
                 {"--swap=", COTO_OPT_SWAP},     {"--tmp-size=", COTO_OPT_TMP_SIZE},
-                {"--inodes=", COTO_OPT_INODES}};
+                {"--inodes=", COTO_OPT_INODES}, {"--ptys=", COTO_OPT_PTYS}};
     const struct coto_ceiling_walls *walls = &k->walls;
     int count = 0;
 
@@ -456,17 +457,45 @@ static void tell_refused(struct coto_err *err, const char *what)
     coto_keeper_fail(err);
 }
 
-static void reload_files(struct keeper *k)
+/* What has expired is served all the same: other ways in may be of use. */
+static void warn_of_time(const struct keeper *k)
+{
+    struct coto_err err = {0};
+
+    if (coto_files_check_time(k->settings, &err))
+        coto_keeper_fail(&err);
+}
+
+static bool tell_news(struct coto_files_news *news)
+{
+    if (!news->has_certificates)
+        tell_refused(&news->certificates, "certificates are");
+    if (!news->has_keys)
+        tell_refused(&news->keys, "token keys are");
+    if (news->has_certificates && news->has_keys)
+        return true;
+    if (news->has_certificates || news->has_crl)
+        say("reload; taken: ", news->has_crl ? "the revocation list" : "certificates");
+    if (news->has_keys)
+        say("reload; taken: ", "token keys");
+    return false;
+}
+
+/* Whether all of them are good. */
+static bool reload_files(struct keeper *k)
 {
     struct coto_files files;
-    struct coto_err err = {0};
-    uint64_t look = coto_files_look(k->settings);
+    struct coto_files_news news;
 
-    if (coto_files_read(k->settings, k->uid, &files, &err))
-        tell_refused(&err, "keys and certificates are");
+    coto_files_renew(k->settings, &k->files, &files, &news);
+    k->files.look = files.look; /* a complaint is made once for each state of the files */
+    if (!news.has_certificates && !news.has_crl && !news.has_keys)
+        coto_files_close(&files);
     else if (send_files(k, &files) && k->front)
         kill(k->front, SIGKILL); /* the next one starts with them */
-    k->files.look = look;        /* a complaint is made once for each state of the files */
+    bool all = tell_news(&news);
+    warn_of_time(k);
+    return all;
 }
 
 static void reload(struct keeper *k)
@@ -482,8 +511,8 @@ static void reload(struct keeper *k)
         coto_settings_fini(&fresh);
         if (k->front && send_settings(k))
             kill(k->front, SIGKILL);
-        reload_files(k);
-        say("reloaded", "");
+        if (reload_files(k))
+            say("reloaded", "");
     }
     coto_notify("READY=1");
 }
@@ -491,10 +520,8 @@ static void reload(struct keeper *k)
 static void look_at_files(struct keeper *k, int64_t now)
 {
     k->look_us = now + LOOK_US;
-    if (coto_files_look(k->settings) == k->files.look)
-        return;
-    reload_files(k);
-    say("key files have changed", "");
+    if (coto_files_look(k->settings) != k->files.look && reload_files(k))
+        say("key files have changed", "");
 }
 
 /* ---- life ---- */
@@ -608,6 +635,7 @@ static void take_over(struct keeper *k)
 static int live(struct keeper *k)
 {
     take_over(k);
+    warn_of_time(k);
     k->look_us = k->files.look ? coto_clock_us() + LOOK_US : 0;
     while (!k->stopping || k->front || k->launcher) {
         step(k);
@@ -688,6 +716,14 @@ int coto_keeper_run(struct coto_settings *settings)
     return status;
 }
 
+static int check_state_dir(const struct coto_settings *settings, struct coto_err *err)
+{
+    const char *asked = coto_settings_text(settings, COTO_SET_STATE_DIR);
+    char dir[4096];
+
+    return coto_state_dir(*asked ? asked : NULL, dir, sizeof dir, err);
+}
+
 int coto_keeper_check(const struct coto_settings *settings, struct coto_err *err)
 {
     struct coto_files files;
@@ -700,6 +736,7 @@ int coto_keeper_check(const struct coto_settings *settings, struct coto_err *err
         return -1;
     coto_files_close(&files);
     failed =
+        coto_files_check_time(settings, err) || check_state_dir(settings, err) ||
         coto_policy_init(&policy, err) ||
         coto_policy_apply_profile(&policy, coto_settings_text(settings, COTO_SET_PROFILE), err);
     coto_policy_fini(&policy);

@@ -160,28 +160,6 @@ static int add_socket(struct coto_place *place, const char *where, bool is_tls,
     return -1;
 }
 
-static int open_sockets(struct coto_place *place, const struct coto_settings *settings,
-                        struct coto_err *err)
-{
-    const char *asked = coto_settings_text(settings, COTO_SET_SOCKET);
-    int64_t port = settings->num[COTO_SET_PORT];
-    char where[sizeof place->dir + 32];
-
-    if (*asked)
-        snprintf(where, sizeof where, "unix:%s", asked);
-    else
-        snprintf(where, sizeof where, "unix:%s/api.sock", place->dir);
-    if (strcmp(asked, "none") != 0 && add_socket(place, where, false, err))
-        return -1;
-    snprintf(where, sizeof where, "127.0.0.1:%d", (int)port);
-    if (port != COTO_SETTING_NONE && add_socket(place, where, false, err))
-        return -1;
-    for (size_t i = 0; i < settings->text[COTO_SET_LISTEN].count; i++)
-        if (add_socket(place, settings->text[COTO_SET_LISTEN].items[i], true, err))
-            return -1;
-    return 0;
-}
-
 /* ---- socket activation: LISTEN_FDS of LISTEN_PID, as systemd hands them over ---- */
 
 static int inherited_count(void)
@@ -220,7 +198,24 @@ static void name_inherited(const struct sockaddr_storage *a, char where[COTO_HTT
     snprintf(where, COTO_HTTP_ADDRESS, a->ss_family == AF_INET ? "%s:%s" : "[%s]:%s", host, port);
 }
 
-static int take_inherited(struct coto_place *place, int fd, bool can_tls, struct coto_err *err)
+static bool can_tls(const struct coto_settings *settings)
+{
+    return *coto_settings_text(settings, COTO_SET_TLS_CERTIFICATE) &&
+           *coto_settings_text(settings, COTO_SET_TLS_KEY) &&
+           *coto_settings_text(settings, COTO_SET_CLIENT_CA) &&
+           settings->text[COTO_SET_JWT_KEY].count > 0;
+}
+
+static bool is_in(const struct coto_strv *list, const char *text)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->items[i], text) == 0)
+            return true;
+    return false;
+}
+
+static int take_inherited(struct coto_place *place, int fd, const struct coto_settings *settings,
+                          struct coto_err *err)
 {
     struct coto_place_socket *s = &place->sockets[place->socket_count];
     struct sockaddr_storage a = {0};
@@ -232,12 +227,13 @@ static int take_inherited(struct coto_place *place, int fd, bool can_tls, struct
         getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) || !listening)
         return coto_err_set(err, COTO_ERR_USAGE, 0,
                             "descriptor %d of LISTEN_FDS: no listening socket", fd);
-    *s = (struct coto_place_socket){.fd = fd};
-    s->is_tls = a.ss_family != AF_UNIX && !is_loopback(&a);
+    *s = (struct coto_place_socket){.fd = fd, .is_inherited = true};
     name_inherited(&a, s->where);
+    s->is_tls = (a.ss_family != AF_UNIX && !is_loopback(&a)) ||
+                is_in(&settings->text[COTO_SET_LISTEN], s->where);
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     place->socket_count++;
-    if (!s->is_tls || can_tls)
+    if (!s->is_tls || can_tls(settings))
         return 0;
     coto_err_set(err, COTO_ERR_USAGE, 0, "inherited socket %s: others can reach it", s->where);
     return coto_err_remedy(err,
@@ -246,26 +242,88 @@ static int take_inherited(struct coto_place *place, int fd, bool can_tls, struct
 }
 
 static int take_all_inherited(struct coto_place *place, const struct coto_settings *settings,
-                              int count, struct coto_err *err)
+                              struct coto_err *err)
 {
-    bool can_tls = *coto_settings_text(settings, COTO_SET_TLS_CERTIFICATE) &&
-                   *coto_settings_text(settings, COTO_SET_TLS_KEY) &&
-                   *coto_settings_text(settings, COTO_SET_CLIENT_CA) &&
-                   settings->text[COTO_SET_JWT_KEY].count > 0;
+    int count = inherited_count();
 
-    place->is_inherited = true;
     for (int i = 0; i < count; i++)
-        if (take_inherited(place, FIRST_INHERITED + i, can_tls, err))
+        if (take_inherited(place, FIRST_INHERITED + i, settings, err))
             return -1;
     return 0;
 }
 
-/* ---- all of it ---- */
+/* ---- sockets of the settings ---- */
 
 static bool is_unix(const struct coto_place_socket *s)
 {
     return coto_str_has_prefix(s->where, "unix:");
 }
+
+static bool has_inherited_unix(const struct coto_place *place)
+{
+    for (int i = 0; i < place->socket_count; i++)
+        if (is_unix(&place->sockets[i]))
+            return true;
+    return false;
+}
+
+/* Whether it listens at every address of its family; at [::] usually those of IPv4 come too. */
+static bool is_at_all(const struct coto_place_socket *s, bool v6)
+{
+    int only = 0;
+    socklen_t len = sizeof only;
+
+    if (!coto_str_has_prefix(s->where, "[::]:"))
+        return !v6 && coto_str_has_prefix(s->where, "0.0.0.0:");
+    return v6 || (getsockopt(s->fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, &len) == 0 && !only);
+}
+
+/* Whoever connects there reaches an inherited socket that is served in the same way. */
+static bool is_covered(const struct coto_place *place, const char *where, bool is_tls)
+{
+    const char *port = strrchr(where, ':');
+
+    for (int i = 0; i < place->socket_count; i++) {
+        const struct coto_place_socket *s = &place->sockets[i];
+        if (!s->is_inherited || s->is_tls != is_tls)
+            continue;
+        if (strcmp(s->where, where) == 0 ||
+            (is_tls && strcmp(strrchr(s->where, ':'), port) == 0 && is_at_all(s, where[0] == '[')))
+            return true;
+    }
+    return false;
+}
+
+static int open_sockets(struct coto_place *place, const struct coto_settings *settings,
+                        struct coto_err *err)
+{
+    const char *asked = coto_settings_text(settings, COTO_SET_SOCKET);
+    int64_t port = settings->num[COTO_SET_PORT];
+    bool is_inherited = place->socket_count > 0;
+    bool is_port_given = settings->by_flag[COTO_SET_PORT] || settings->by_file[COTO_SET_PORT];
+    char where[sizeof place->dir + 32];
+
+    if (*asked)
+        snprintf(where, sizeof where, "unix:%s", asked);
+    else
+        snprintf(where, sizeof where, "unix:%s/api.sock", place->dir);
+    if (strcmp(asked, "none") != 0 && !is_covered(place, where, false) &&
+        (*asked || !has_inherited_unix(place)) && add_socket(place, where, false, err))
+        return -1;
+    snprintf(where, sizeof where, "127.0.0.1:%d", (int)port);
+    /* Who hands over sockets has chosen them: then a port is opened only for those who name it. */
+    if (port != COTO_SETTING_NONE && (is_port_given || !is_inherited) &&
+        !is_covered(place, where, false) && add_socket(place, where, false, err))
+        return -1;
+    for (size_t i = 0; i < settings->text[COTO_SET_LISTEN].count; i++) {
+        const char *address = settings->text[COTO_SET_LISTEN].items[i];
+        if (!is_covered(place, address, true) && add_socket(place, address, true, err))
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- all of it ---- */
 
 /* On loopback: whoever is on this host can connect, so there is a token. */
 static bool has_port(const struct coto_place *place)
@@ -279,12 +337,9 @@ static bool has_port(const struct coto_place *place)
 int coto_place_open(const struct coto_settings *settings, struct coto_place *ret_place,
                     struct coto_err *err)
 {
-    int count = inherited_count();
-
     *ret_place = (struct coto_place){.keeper_lock = -1, .life_lock = -1};
     if (make_dir(ret_place, settings, err) || lock(ret_place, err) ||
-        (count ? take_all_inherited(ret_place, settings, count, err)
-               : open_sockets(ret_place, settings, err)))
+        take_all_inherited(ret_place, settings, err) || open_sockets(ret_place, settings, err))
         return -1;
     return has_port(ret_place) ? make_token(ret_place, err) : 0;
 }
@@ -294,7 +349,7 @@ void coto_place_close(struct coto_place *place)
     char path[sizeof place->dir + 16];
 
     for (int i = 0; i < place->socket_count; i++) {
-        if (!place->is_inherited && is_unix(&place->sockets[i]))
+        if (!place->sockets[i].is_inherited && is_unix(&place->sockets[i]))
             unlink(place->sockets[i].where + strlen("unix:"));
         coto_own_close(&place->sockets[i].fd);
     }

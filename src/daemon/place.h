@@ -16,6 +16,7 @@
 struct coto_place_socket {
     int fd;
     bool is_tls;
+    bool is_inherited; /* it is another program's (socket activation) */
     char where[COTO_HTTP_ADDRESS]; /* "unix:/run/coto/api.sock", "127.0.0.1:8640" */
 };
 
@@ -27,12 +28,11 @@ struct coto_place {
     pid_t launchers[COTO_PLACE_LAUNCHERS]; /* noted there, newest first, those of earlier lives too */
     struct coto_place_socket sockets[COTO_PLACE_SOCKETS];
     int socket_count;
-    bool is_inherited; /* the sockets are another program's (socket activation) */
     bool made_token;
 };
 
-/* Makes the directory (0700, this user's), locks it, opens the sockets or takes the inherited ones,
- * and writes the token. Whatever others can reach is TLS. */
+/* Makes the directory (0700, this user's), locks it, takes inherited sockets, opens those of the settings
+ * that are not among them, and writes the token. Whatever others can reach is TLS. */
 int coto_place_open(const struct coto_settings *settings, struct coto_place *ret_place,
                     struct coto_err *err);
 /* Closes, and removes the socket and the token. */

@@ -2,6 +2,7 @@
 
 #include "base/fd.h"
 #include "base/units.h"
+#include "http/server.h"
 #include "policy/nearest.h"
 #include "policy/pairs.h"
 
@@ -55,8 +56,9 @@ static bool parse_num(enum coto_setting id, const char *text, int64_t *ret_num)
     int64_t num = -1;
 
     if (info->type == COTO_SETTING_ENUM) {
-        *ret_num = find_word(info->metavar, text);
-        return *ret_num >= 0;
+        num = find_word(info->metavar, text);
+        *ret_num = num >= 0 ? num : *ret_num;
+        return num >= 0;
     }
     if (id == COTO_SET_PORT && strcmp(text, "none") == 0) {
         *ret_num = COTO_SETTING_NONE;
@@ -177,25 +179,33 @@ static int take_pair(struct coto_settings *s, const char *key, const char *value
         return coto_err_set(err, COTO_ERR_USAGE, 0, "%s: takes one value, not a list", who);
     if (!again)
         coto_strv_fini(&s->text[id]);
+    s->by_file[id] = true;
     return set(s, (enum coto_setting)id, value, who, err);
+}
+
+int coto_settings_take_pairs(struct coto_settings *settings, const struct coto_buf *pairs,
+                             struct coto_err *err)
+{
+    const char *last = "";
+    const char *key;
+    const char *value;
+
+    for (size_t pos = 0; coto_policy_next_pair(pairs, &pos, &key, &value); last = key)
+        if (take_pair(settings, key, value, strcmp(key, last) == 0, err))
+            return -1;
+    return 0;
 }
 
 static int read_file(struct coto_settings *s, struct coto_err *err)
 {
     coto_auto_buf pairs = {0};
-    const char *last = "";
-    const char *key;
-    const char *value;
 
     if (!s->file[0])
         return 0;
     coto_auto_fd fd = open_file(s->file, err);
     if (fd < 0 || coto_policy_parse_text("configuration", s->file, fd, &pairs, err))
         return -1;
-    for (size_t pos = 0; coto_policy_next_pair(&pairs, &pos, &key, &value); last = key)
-        if (take_pair(s, key, value, strcmp(key, last) == 0, err))
-            return -1;
-    return 0;
+    return coto_settings_take_pairs(s, &pairs, err);
 }
 
 /* ---- the command line ---- */
@@ -297,6 +307,9 @@ int coto_settings_check(const struct coto_settings *settings, struct coto_err *e
         !settings->text[COTO_SET_LISTEN].count && !getenv("LISTEN_FDS"))
         return coto_err_set(err, COTO_ERR_USAGE, 0,
                             "nowhere to listen: socket, port or listen must be set");
+    for (size_t i = 0; i < settings->text[COTO_SET_LISTEN].count; i++)
+        if (coto_http_check_address(settings->text[COTO_SET_LISTEN].items[i], err))
+            return -1;
     if (settings->num[COTO_SET_POOL_MIN] > settings->num[COTO_SET_POOL_MAX])
         return coto_err_set(err, COTO_ERR_USAGE, 0, "pool-min is larger than pool-max");
     for (size_t i = 0; settings->text[COTO_SET_LISTEN].count && i < sizeof needed / sizeof *needed;

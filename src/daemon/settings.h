@@ -16,6 +16,7 @@ struct coto_settings {
     int64_t num[COTO_SET_COUNT];
     struct coto_strv text[COTO_SET_COUNT]; /* TEXT: one item; LIST: any number */
     bool by_flag[COTO_SET_COUNT];          /* the file does not change it */
+    bool by_file[COTO_SET_COUNT];          /* neither: it is the default */
     char file[4096];                       /* "": none is read */
 };
 
@@ -29,6 +30,9 @@ void coto_settings_fini(struct coto_settings *settings);
 /* Flags and the file: --config FILE, or COTO_SETTINGS_FILE when it exists. */
 int coto_settings_load(struct coto_settings *settings, int argc, char **argv,
                        struct coto_serve_args *ret_args, struct coto_err *err);
+/* What the file says, as pairs (policy/pairs.h). */
+int coto_settings_take_pairs(struct coto_settings *settings, const struct coto_buf *pairs,
+                             struct coto_err *err);
 /* Reads the file again into *ret_new, with the flags of old. */
 int coto_settings_reload(const struct coto_settings *old, struct coto_settings *ret_new,
                          struct coto_err *err);

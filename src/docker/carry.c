@@ -18,7 +18,6 @@
 
 #define FILE_NAME "coto-init"
 #define INIT_MAX ((size_t)8 << 20)
-#define REMOVE_TRIES 100
 #define REMOVE_PAUSE_US 20000
 
 static int refused(const char *what, const struct engine_reply *reply, struct coto_err *err)
@@ -222,12 +221,12 @@ int container_check_carried(const struct container *c, struct coto_err *err)
 
 /* ---- taking it away ---- */
 
-void container_uncarry(struct container *c)
+void container_uncarry(struct container *c, int tries)
 {
     char path[160];
 
     snprintf(path, sizeof path, "/volumes/%s", c->volume);
-    for (int i = 0; c->volume[0] && i < REMOVE_TRIES; i++) {
+    for (int i = 0; c->volume[0] && i < tries; i++) {
         struct engine_reply reply;
         struct coto_err err;
         if (engine_call(c->engine, "DELETE", path, NULL, &reply, &err))

@@ -252,7 +252,7 @@ int container_remove(struct container *c, struct coto_err *err)
             usleep(REMOVE_PAUSE_US);
     }
     if (c->is_gone) {
-        container_uncarry(c);
+        container_uncarry(c, CONTAINER_UNCARRY_TRIES);
         return 0;
     }
     coto_err_set(err, COTO_ERR_SYSTEM, 0, "docker: the engine does not remove container %.12s",

@@ -52,7 +52,8 @@ int container_carry(struct container *c, json_t *spec, struct coto_err *err);
 /* Whether the container has the very bytes of coto-init that were sent. */
 int container_check_carried(const struct container *c, struct coto_err *err);
 /* Removes the volume, once no container has it. */
-void container_uncarry(struct container *c);
+#define CONTAINER_UNCARRY_TRIES 100
+void container_uncarry(struct container *c, int tries);
 
 /* which.c: the runtime that a container would get, and the engine's word on runc's version. */
 struct container_runtime {

@@ -9,7 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+#define OLD_SECONDS 3600
 
 static long long start_of(long pid)
 {
@@ -36,24 +39,67 @@ static void boot_id(char *ret_text, size_t size)
         snprintf(ret_text, size, "unknown");
 }
 
+/* In which a process number means what it says; 0 unknown. */
+static unsigned long long pid_namespace(void)
+{
+    char text[64];
+    ssize_t n = readlink("/proc/self/ns/pid", text, sizeof text - 1);
+    unsigned long long inode = 0;
+
+    text[n > 0 ? n : 0] = '\0';
+    return sscanf(text, "pid:[%llu]", &inode) == 1 ? inode : 0;
+}
+
 void container_owner(char *ret_text, size_t size)
 {
     char boot[64];
 
     boot_id(boot, sizeof boot);
-    snprintf(ret_text, size, "%s %ld %lld", boot, (long)getpid(), start_of(getpid()));
+    snprintf(ret_text, size, "%s %ld %lld %llu", boot, (long)getpid(), start_of(getpid()),
+             pid_namespace());
 }
 
-/* Another host's containers, on an engine that both use, are not ours to judge. */
-static bool is_orphan(const char *owner)
+/* A maker has started its container within minutes of its own start. */
+static bool is_old(long long start)
 {
-    char boot[64], theirs[64];
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return now.tv_sec - start / sysconf(_SC_CLK_TCK) > OLD_SECONDS;
+}
+
+struct owner {
+    char boot[64];
     long pid;
     long long start;
+    unsigned long long space;
+};
+
+static bool parse_owner(const char *text, struct owner *ret)
+{
+    return text && sscanf(text, "%63s %ld %lld %llu", ret->boot, &ret->pid, &ret->start,
+                          &ret->space) == 4;
+}
+
+/* Whether its process numbers are those that we see. */
+static bool is_here(const char *text)
+{
+    struct owner owner;
+
+    return parse_owner(text, &owner) && owner.space && owner.space == pid_namespace();
+}
+
+/* Another host's containers, on an engine that both use, are not ours to judge. Nor are those of a coto
+ * in a container beside us, whose numbers mean other processes here, until they are old. */
+static bool is_orphan(const char *text)
+{
+    char boot[64];
+    struct owner owner;
 
     boot_id(boot, sizeof boot);
-    return owner && sscanf(owner, "%63s %ld %lld", theirs, &pid, &start) == 3 &&
-           strcmp(boot, theirs) == 0 && start_of(pid) != start;
+    if (!parse_owner(text, &owner) || strcmp(boot, owner.boot) != 0)
+        return false;
+    return is_here(text) ? start_of(owner.pid) != owner.start : is_old(owner.start);
 }
 
 /* The containers that a filter names, as the engine lists them; NULL on failure. */
@@ -114,13 +160,13 @@ void container_sweep_volumes(const struct engine *engine)
     for (size_t i = 0; i < json_array_size(found); i++) {
         const json_t *item = json_array_get(found, i);
         const char *name = json_string_value(json_object_get(item, "Name"));
+        const char *owner = json_string_value(
+            json_object_get(json_object_get(item, "Labels"), COTO_DOCKER_OWNER));
         struct container c = {.engine = engine, .stream = {.fd = -1}};
         if (name && strlen(name) < sizeof c.volume &&
-            strspn(name, "coto-0123456789abdef") == strlen(name) &&
-            is_orphan(json_string_value(
-                json_object_get(json_object_get(item, "Labels"), COTO_DOCKER_OWNER)))) {
+            strspn(name, "coto-0123456789abdef") == strlen(name) && is_orphan(owner)) {
             snprintf(c.volume, sizeof c.volume, "%s", name);
-            container_uncarry(&c);
+            container_uncarry(&c, is_here(owner) ? CONTAINER_UNCARRY_TRIES : 1);
         }
     }
     json_decref(tree);
@@ -140,6 +186,6 @@ int container_sweep_execution(const struct engine *engine, const char *id, struc
     json_decref(found);
     struct container c = {.engine = engine, .stream = {.fd = -1}};
     snprintf(c.volume, sizeof c.volume, "coto-%.64s", id);
-    container_uncarry(&c);
+    container_uncarry(&c, CONTAINER_UNCARRY_TRIES);
     return failed ? -1 : 0;
 }

@@ -109,6 +109,7 @@ void coto_cgroup_walls_say(const struct coto_cgroup_walls *w)
     const struct coto_cgroup_applied *a = w->applied;
 
     say_limit(w, COTO_WALL_MEMORY, a->memory_bytes, a->memory_file);
+    w->sandbox->watches_memory = a->memory_bytes >= 0 && !w->sandbox->guest_kernel;
     say_limit(w, COTO_WALL_SWAP, a->swap_bytes, a->swap_file);
     say_cpu(w);
     say_limit(w, COTO_WALL_PIDS, a->pids > 0 ? a->pids - 1 : a->pids, a->pids_file);
@@ -158,7 +159,17 @@ int coto_cgroup_walls_check(const struct coto_cgroup_walls *w, struct coto_err *
     return 0;
 }
 
-void coto_cgroup_walls_usage(const struct coto_cgroup *group, struct coto_usage *ret_usage)
+/* Memory that is held although the kernel counts it elsewhere, or nowhere. */
+static bool is_over(struct coto_cgroup *group, const struct coto_cgroup_stat *stat)
+{
+    int fd = group->dir_fd[COTO_CG_MEMORY];
+
+    return stat->sockets_over ||
+           (fd >= 0 && coto_up("locks") &&
+            coto_locks_are_many(&group->locks, fd, group->version == 2 ? "cgroup.threads" : "tasks"));
+}
+
+void coto_cgroup_walls_usage(struct coto_cgroup *group, struct coto_usage *ret_usage)
 {
     struct coto_cgroup_stat stat;
 
@@ -168,5 +179,6 @@ void coto_cgroup_walls_usage(const struct coto_cgroup *group, struct coto_usage 
     ret_usage->memory_peak_bytes = stat.memory_peak_bytes;
     ret_usage->pids_peak = stat.pids_peak > 0 ? stat.pids_peak - 1 : stat.pids_peak; /* not init */
     ret_usage->oom_kills = stat.oom_kills > 0 ? stat.oom_kills : 0;
+    ret_usage->is_over = is_over(group, &stat);
     ret_usage->pids_refused = stat.pids_refused > 0 ? stat.pids_refused : 0;
 }

@@ -29,5 +29,5 @@ void coto_cgroup_walls_fall_back(const struct coto_cgroup_walls *walls);
 /* An error for the first limit that the plan needs and that is not up. */
 int coto_cgroup_walls_check(const struct coto_cgroup_walls *walls, struct coto_err *err);
 /* The group's account without init. */
-void coto_cgroup_walls_usage(const struct coto_cgroup *group, struct coto_usage *ret_usage);
+void coto_cgroup_walls_usage(struct coto_cgroup *group, struct coto_usage *ret_usage);
 bool coto_host_has_swap(void);

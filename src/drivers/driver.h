@@ -28,6 +28,7 @@ struct coto_usage {
     int64_t pids_peak;                  /* -1: unknown */
     int64_t oom_kills;
     int64_t pids_refused; /* forks refused at the limit */
+    bool is_over;         /* more memory than its limit is held, where the kernel refuses none */
     bool of_reaped;       /* CPU and memory are of what was reaped, not of a cgroup */
     bool is_starved;      /* the guest's own kernel was refused a task, which ends it */
     int init_signal;      /* signal that ended init itself, 0 none; set by destroy */
@@ -64,7 +65,7 @@ struct coto_driver {
 
     /* Optional: from now on this process makes many sandboxes on behalf of others. Their
      * stdio travels as frames, and what a kill -9 of this process leaves behind is swept
-     * by the next one (sweep) instead of by a guard each. */
+     * by the next one (sweep) instead of by a guard each; that may take its time. */
     void (*serve)(void);
     void (*sweep)(void);
 
@@ -121,6 +122,8 @@ struct coto_sandbox {
     int64_t rlimit_data;
     bool counts_cpu;        /* usage() is at hand and has the CPU time of the whole tree */
     bool cpu_time_by_usage; /* cpu-time can be watched through usage() */
+    bool watches_memory;    /* usage() tells, while it runs, what the memory limit has met */
+    int64_t oom_kills_before, pids_refused_before; /* by programs that ran in it earlier */
     const char *guest_kernel; /* programs run on a kernel of this one's, not the host's; NULL */
     char runtime[160];        /* what runs the sandbox, its version; "" nothing to tell */
     struct coto_wall_state walls[COTO_WALL_COUNT];

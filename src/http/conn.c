@@ -22,8 +22,58 @@ size_t coto_http_conn_unsent(const struct coto_http_conn *conn)
     return conn->out.len - conn->out_pos;
 }
 
+/* ---- who may be ended for a newcomer ---- */
+
+void coto_http_rings_init(struct coto_http_link rings[COTO_HTTP_RINGS])
+{
+    for (int i = 0; i < COTO_HTTP_RINGS; i++)
+        rings[i] = (struct coto_http_link){&rings[i], &rings[i], NULL};
+}
+
+static void link_last(struct coto_http_link *head, struct coto_http_link *link)
+{
+    link->prev = head->prev;
+    link->next = head;
+    head->prev = head->prev->next = link;
+}
+
+static void unlink_from(struct coto_http_link *link)
+{
+    link->prev->next = link->next;
+    link->next->prev = link->prev;
+}
+
+/* A stranger always, but while the handler has its request: who sends a byte now and then, or reads
+ * none of what is open to all, must not be safe. */
+static bool may_be_ended(const struct coto_http_conn *conn)
+{
+    if (conn->phase == COTO_HTTP_LINGER)
+        return true;
+    return conn->is_known ? coto_http_conn_is_idle(conn) : conn->phase != COTO_HTTP_RUN;
+}
+
+/* One that is listed keeps its place: bytes do not make it younger, requests do. */
+static void list(struct coto_http_conn *conn, bool wanted)
+{
+    enum coto_http_ring ring = conn->is_known ? COTO_HTTP_KNOWN : COTO_HTTP_STRANGERS;
+
+    if (wanted == conn->is_listed)
+        return;
+    conn->is_listed = wanted;
+    if (wanted) {
+        conn->listed_us = coto_loop_now_us(conn->server->config.loop);
+        link_last(&conn->server->waiting[ring], &conn->of_all);
+        link_last(&conn->group->waiting[ring], &conn->of_peer);
+    } else {
+        unlink_from(&conn->of_all);
+        unlink_from(&conn->of_peer);
+    }
+}
+
 void coto_http_conn_enter(struct coto_http_conn *conn, enum coto_http_phase phase)
 {
+    if (phase == COTO_HTTP_RUN)
+        list(conn, false);
     conn->phase = phase;
     conn->since_us = coto_loop_now_us(conn->server->config.loop);
 }
@@ -31,22 +81,6 @@ void coto_http_conn_enter(struct coto_http_conn *conn, enum coto_http_phase phas
 bool coto_http_conn_is_idle(const struct coto_http_conn *conn)
 {
     return conn->phase == COTO_HTTP_IDLE && conn->in.len == 0 && coto_http_conn_unsent(conn) == 0;
-}
-
-static void list_idle(struct coto_http_conn *conn, bool wanted)
-{
-    struct coto_http_conn *head = &conn->server->idle;
-
-    if (conn->is_idle_listed) {
-        conn->idle_prev->idle_next = conn->idle_next;
-        conn->idle_next->idle_prev = conn->idle_prev;
-    }
-    conn->is_idle_listed = wanted;
-    if (wanted) {
-        conn->idle_prev = head->idle_prev;
-        conn->idle_next = head;
-        head->idle_prev = head->idle_prev->idle_next = conn;
-    }
 }
 
 /* ---- bytes ---- */
@@ -158,7 +192,7 @@ static void settle(struct coto_http_conn *conn, uint32_t events)
 
     if (events != conn->events && coto_loop_mod(loop, conn->fd, events) == 0)
         conn->events = events;
-    list_idle(conn, coto_http_conn_is_idle(conn));
+    list(conn, may_be_ended(conn));
     conn->deadline_us = wanted_deadline(conn);
     if (conn->deadline_us == 0 || (conn->timer && conn->timer_due_us <= conn->deadline_us))
         return;
@@ -304,17 +338,74 @@ static void on_timer(void *arg)
     turn_with(conn, 0);
 }
 
+/* ---- peers ---- */
+
+struct coto_http_group *coto_http_group_find(const struct coto_http *server, uint64_t key)
+{
+    struct coto_http_group *group = server->buckets[coto_http_bucket(key)];
+
+    while (group && group->key != key)
+        group = group->next;
+    return group;
+}
+
+static struct coto_http_group *get_group(struct coto_http *server, uint64_t key)
+{
+    struct coto_http_group **bucket = &server->buckets[coto_http_bucket(key)];
+    struct coto_http_group *group = coto_http_group_find(server, key);
+
+    if (group || !(group = calloc(1, sizeof *group)))
+        return group;
+    *group = (struct coto_http_group){.key = key, .next = *bucket, .link = bucket};
+    coto_http_rings_init(group->waiting);
+    if (group->next)
+        group->next->link = &group->next;
+    *bucket = group;
+    return group;
+}
+
+static void drop_if_empty(struct coto_http_group *group)
+{
+    if (!group || group->count > 0)
+        return;
+    *group->link = group->next;
+    if (group->next)
+        group->next->link = group->link;
+    free(group);
+}
+
+static void join(struct coto_http_conn *conn, struct coto_http_group *group)
+{
+    conn->group = group;
+    conn->next = group->conns;
+    conn->link = &group->conns;
+    if (conn->next)
+        conn->next->link = &conn->next;
+    group->conns = conn;
+    group->count++;
+}
+
+static void leave(struct coto_http_conn *conn)
+{
+    *conn->link = conn->next;
+    if (conn->next)
+        conn->next->link = conn->link;
+    conn->group->count--;
+    drop_if_empty(conn->group);
+}
+
 int coto_http_conn_new(struct coto_http *server, int fd, struct coto_tls *tls,
                        const struct coto_http_peer *peer, uint64_t peer_key)
 {
     struct coto_http_conn *conn = calloc(1, sizeof *conn);
-    struct coto_http_conn **bucket = &server->buckets[coto_http_bucket(peer_key)];
+    struct coto_http_group *group = get_group(server, peer_key);
 
-    if (!conn || (tls && !(conn->tls = coto_tls_open(tls, fd))) ||
+    if (!conn || !group || (tls && !(conn->tls = coto_tls_open(tls, fd))) ||
         coto_loop_add(server->config.loop, fd, EPOLLIN, on_event, conn) < 0) {
         if (conn)
             coto_tls_close(conn->tls);
         free(conn);
+        drop_if_empty(group);
         return -1;
     }
     conn->server = server;
@@ -322,12 +413,8 @@ int coto_http_conn_new(struct coto_http *server, int fd, struct coto_tls *tls,
     conn->events = EPOLLIN;
     conn->peer = *peer;
     conn->peer.is_tls = tls != NULL;
-    conn->peer_key = peer_key;
-    conn->next = *bucket;
-    conn->link = bucket;
-    if (conn->next)
-        conn->next->link = &conn->next;
-    *bucket = conn;
+    conn->of_all.conn = conn->of_peer.conn = conn;
+    join(conn, group);
     server->stats.connections++;
     server->stats.accepted++;
     coto_http_conn_enter(conn, tls ? COTO_HTTP_HANDSHAKE : COTO_HTTP_IDLE);
@@ -344,10 +431,8 @@ void coto_http_conn_end(struct coto_http_conn *conn)
         coto_http_request_gone(conn->request);
     coto_http_request_free(conn->request);
     tell_ends(conn);
-    list_idle(conn, false);
-    *conn->link = conn->next;
-    if (conn->next)
-        conn->next->link = conn->link;
+    list(conn, false);
+    leave(conn);
     coto_loop_cancel(server->config.loop, conn->timer);
     coto_loop_del(server->config.loop, conn->fd);
     coto_tls_close(conn->tls);

@@ -22,8 +22,27 @@ enum coto_http_phase {
                        * with unread bytes would reset the connection and lose the answer */
 };
 
+/* Connections that may be ended for a newcomer, by how long they have waited. */
+struct coto_http_link {
+    struct coto_http_link *prev, *next;
+    struct coto_http_conn *conn; /* NULL: the head of a ring, whose next waits longest */
+};
+
+/* Of whom no request was authorized yet, and of whom one was. */
+enum coto_http_ring { COTO_HTTP_STRANGERS, COTO_HTTP_KNOWN, COTO_HTTP_RINGS };
+
+/* All connections of one peer. */
+struct coto_http_group {
+    uint64_t key;
+    unsigned count;
+    struct coto_http_conn *conns;
+    struct coto_http_link waiting[COTO_HTTP_RINGS];
+    struct coto_http_group *next, **link; /* in its bucket */
+};
+
 struct coto_http_conn {
     struct coto_http *server;
+    struct coto_http_group *group;
     struct coto_tls_conn *tls;
     struct coto_http_request *request;
     int fd;
@@ -39,13 +58,13 @@ struct coto_http_conn {
     bool is_broken;  /* to be ended by the loop */
     bool is_last;    /* close after this reply */
     bool is_closing; /* the last reply is in out */
-    bool is_eof, is_idle_listed;
+    bool is_eof, is_known, is_listed, is_answered; /* answered: a request, at least */
+    int64_t listed_us;
+    struct coto_http_link of_all, of_peer;
     struct coto_buf in, out;
     size_t out_pos;
     struct coto_http_end *ends; /* of requests whose answers are in out */
-    uint64_t peer_key;
-    struct coto_http_conn *next, **link; /* in the peer's bucket */
-    struct coto_http_conn *idle_next, *idle_prev;
+    struct coto_http_conn *next, **link; /* of the same peer */
     struct coto_http_peer peer;
 };
 
@@ -60,7 +79,7 @@ struct coto_http_request {
     coto_http_sink_fn *sink;
     struct coto_http_end *end;
     void *body_arg, *gone_arg, *sent_arg;
-    bool is_paused, is_streaming, is_chunked;
+    bool is_paused, is_streaming, is_chunked, is_last_part;
     int64_t stream_left; /* -1: any length */
 };
 
@@ -70,10 +89,10 @@ struct coto_http {
     struct coto_http_config config;
     struct coto_http_stats stats;
     struct coto_http_listener *listeners;
-    struct coto_http_conn *buckets[COTO_HTTP_BUCKETS];
-    struct coto_http_conn idle; /* head of the ring: idle_next waits longest */
-    int spare_fd;               /* given up to refuse somebody when there are no others */
-    uint64_t timer;             /* until listeners wake up, or drained is called */
+    struct coto_http_group *buckets[COTO_HTTP_BUCKETS];
+    struct coto_http_link waiting[COTO_HTTP_RINGS];
+    int spare_fd;   /* given up to refuse somebody when there are no others */
+    uint64_t timer; /* until listeners wake up, or drained is called */
     bool is_draining;
     coto_loop_fn *drained;
     void *drained_arg;
@@ -88,6 +107,8 @@ static inline size_t coto_http_bucket(uint64_t peer_key)
 }
 
 /* conn.c */
+void coto_http_rings_init(struct coto_http_link rings[COTO_HTTP_RINGS]);
+struct coto_http_group *coto_http_group_find(const struct coto_http *server, uint64_t key);
 int coto_http_conn_new(struct coto_http *server, int fd, struct coto_tls *tls,
                        const struct coto_http_peer *peer, uint64_t peer_key);
 void coto_http_conn_end(struct coto_http_conn *conn);

@@ -130,6 +130,7 @@ static void answered(struct coto_http_request *request)
     struct coto_http_conn *conn = request->conn;
 
     conn->is_closing = closes(request);
+    conn->is_answered = true;
     coto_http_request_free(request);
     coto_http_conn_enter(conn, COTO_HTTP_IDLE);
     coto_http_conn_touch(conn);
@@ -192,7 +193,7 @@ int coto_http_write(struct coto_http_request *request, const void *data, size_t 
     }
     if (len == 0 || is_head(request))
         return 0;
-    if (coto_http_conn_unsent(conn) + len > conn->server->config.limits.out_bytes) {
+    if (!request->is_last_part && coto_http_conn_unsent(conn) + len > conn->server->config.limits.out_bytes) {
         conn->server->stats.dropped++;
         return lose(request);
     }
@@ -203,6 +204,11 @@ int coto_http_write(struct coto_http_request *request, const void *data, size_t 
         coto_buf_adds(&conn->out, "\r\n");
     coto_http_conn_touch(conn);
     return conn->is_broken ? -1 : 0;
+}
+
+void coto_http_last_part(struct coto_http_request *request)
+{
+    request->is_last_part = true;
 }
 
 size_t coto_http_unsent(const struct coto_http_request *request)

@@ -225,6 +225,11 @@ void coto_http_swap_body(struct coto_http_request *request, struct coto_buf *bod
     *body = own;
 }
 
+void coto_http_vouch(struct coto_http_request *request)
+{
+    request->conn->is_known = true; /* it is in no ring: the handler has its request */
+}
+
 void coto_http_on_gone(struct coto_http_request *request, coto_http_fn *fn, void *arg)
 {
     request->gone = fn;

@@ -17,8 +17,10 @@
 /* How long a listener rests when there is no descriptor to accept with. */
 #define REST_MS 100
 #define BACKLOG 1024
-/* Whoever has connected or was answered just now may be about to send a request. */
-#define SPARED_MS 1000
+/* Whoever was answered just now may be about to send the next request. */
+#define SPARED_US 1000000
+/* Connections that are only for unix sockets, which strangers cannot reach. */
+#define UNIX_RESERVE 64
 
 struct coto_http_listener {
     struct coto_http *server;
@@ -81,52 +83,68 @@ static uint64_t identify(int fd, const union address *address, struct coto_http_
     return 1ull << 40 | (uint32_t)peer->uid;
 }
 
-static unsigned count_peer(const struct coto_http *server, uint64_t key)
+static void refuse(struct coto_http *server, int fd, bool silently)
 {
-    unsigned count = 0;
+    char text[512], body[256];
 
-    for (const struct coto_http_conn *conn = server->buckets[coto_http_bucket(key)]; conn;
-         conn = conn->next)
-        count += conn->peer_key == key;
-    return count;
-}
-
-/* The one that has been idle longest, if that is min_ms. */
-static bool end_an_idle_one(struct coto_http *server, int64_t min_ms)
-{
-    struct coto_http_conn *oldest = server->idle.idle_next;
-
-    if (oldest == &server->idle ||
-        coto_loop_now_us(server->config.loop) - oldest->since_us < min_ms * 1000)
-        return false;
-    coto_http_conn_end(oldest);
-    return true;
+    server->stats.refused++;
+    if (silently)
+        return;
+    int len = snprintf(body, sizeof body,
+                       "{\"code\":\"%s\",\"message\":\"too many connections\","
+                       "\"remedy\":\"try again in a second; keep connections and use them again\","
+                       "\"field\":null}\n",
+                       coto_http_word(503));
+    len = snprintf(text, sizeof text,
+                   "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+                   "Content-Length: %d\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%s",
+                   len, body);
+    (void)!send(fd, text, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    shutdown(fd, SHUT_WR);
+    (void)!recv(fd, server->scratch, COTO_HTTP_SCRATCH, MSG_DONTWAIT);
 }
 
 /* Not over TLS: a handshake is just what we cannot afford now. */
 static void turn_away(struct coto_http_listener *listener, int fd)
 {
-    static const char text[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n"
-                               "Retry-After: 1\r\nConnection: close\r\n\r\n";
-
-    listener->server->stats.refused++;
-    if (!listener->tls) {
-        (void)!send(fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-        shutdown(fd, SHUT_WR);
-        (void)!recv(fd, listener->server->scratch, COTO_HTTP_SCRATCH, MSG_DONTWAIT);
-    }
+    refuse(listener->server, fd, listener->tls != NULL);
     close(fd);
+}
+
+/* The one of these that has waited longest, strangers first. False: none of them may be ended. */
+static bool end_one(struct coto_http *server, const struct coto_http_link rings[COTO_HTTP_RINGS])
+{
+    struct coto_http_conn *oldest = rings[COTO_HTTP_STRANGERS].next->conn;
+
+    if (!oldest)
+        oldest = rings[COTO_HTTP_KNOWN].next->conn;
+    if (!oldest || (oldest->is_known &&
+                    coto_loop_now_us(server->config.loop) - oldest->listed_us < SPARED_US))
+        return false;
+    /* Whoever was never answered may have sent a request just now. */
+    refuse(server, oldest->fd, oldest->tls || oldest->is_answered);
+    coto_http_conn_end(oldest);
+    return true;
+}
+
+static bool has_room(struct coto_http *server, uint64_t key, bool is_unix)
+{
+    const struct coto_http_limits *limits = &server->config.limits;
+    const struct coto_http_group *group = coto_http_group_find(server, key);
+
+    if (group && group->count >= limits->connections_per_peer)
+        return end_one(server, group->waiting);
+    return server->stats.connections < limits->connections + (is_unix ? UNIX_RESERVE : 0) ||
+           end_one(server, server->waiting);
 }
 
 static void let_in(struct coto_http_listener *listener, int fd, const union address *address)
 {
     struct coto_http *server = listener->server;
-    const struct coto_http_limits *limits = &server->config.limits;
     struct coto_http_peer peer;
     uint64_t key = identify(fd, address, &peer);
 
-    if (count_peer(server, key) >= limits->connections_per_peer ||
-        (server->stats.connections >= limits->connections && !end_an_idle_one(server, SPARED_MS)) ||
+    if (!has_room(server, key, address->any.sa_family == AF_UNIX) ||
         coto_http_conn_new(server, fd, listener->tls, &peer, key) < 0)
         turn_away(listener, fd);
 }
@@ -140,14 +158,14 @@ static void wake_listeners(void *arg)
         coto_loop_mod(server->config.loop, it->fd, EPOLLIN);
 }
 
-/* Out of descriptors, ours or the machine's. Whoever waits would make the loop spin: so an idle
- * connection makes room, or the spare descriptor is used to turn the first one away, or
+/* Out of descriptors, ours or the machine's. Whoever waits would make the loop spin: so a
+ * connection makes room as at the limits, or the spare descriptor is used to turn the first one away, or
  * the listener rests. False: nothing can be accepted now. */
 static bool make_room(struct coto_http_listener *listener)
 {
     struct coto_http *server = listener->server;
 
-    if (end_an_idle_one(server, SPARED_MS))
+    if (end_one(server, server->waiting))
         return true;
     coto_own_close(&server->spare_fd);
     coto_auto_fd fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -261,21 +279,41 @@ static int bind_unix(int fd, struct sockaddr_un *address, socklen_t len)
     return result;
 }
 
-int coto_http_bind(const char *where, char ret_where[COTO_HTTP_ADDRESS], struct coto_err *err)
+static int parse_address(const char *where, union address *ret_address, socklen_t *ret_len,
+                         struct coto_err *err)
 {
     bool is_unix = coto_str_has_prefix(where, "unix:");
     const char *path = is_unix ? where + strlen("unix:") : "";
-    union address address = {.un.sun_family = AF_UNIX};
-    socklen_t len = sizeof address.un;
-    const int on = 1;
 
-    if (is_unix ? !*path || strlen(path) >= sizeof address.un.sun_path
-                : parse_where(where, &address, &len) < 0) {
+    *ret_address = (union address){.un.sun_family = AF_UNIX};
+    *ret_len = sizeof ret_address->un;
+    if (is_unix ? !*path || strlen(path) >= sizeof ret_address->un.sun_path
+                : parse_where(where, ret_address, ret_len) < 0) {
         coto_err_set(err, COTO_ERR_USAGE, 0, "listen '%s': not an address", where);
         return coto_err_remedy(err, "use 127.0.0.1:8080, [::1]:8080 or unix:/path/of/socket");
     }
     if (is_unix)
-        memcpy(address.un.sun_path, path, strlen(path));
+        memcpy(ret_address->un.sun_path, path, strlen(path));
+    return 0;
+}
+
+int coto_http_check_address(const char *where, struct coto_err *err)
+{
+    union address address;
+    socklen_t len;
+
+    return parse_address(where, &address, &len, err);
+}
+
+int coto_http_bind(const char *where, char ret_where[COTO_HTTP_ADDRESS], struct coto_err *err)
+{
+    bool is_unix = coto_str_has_prefix(where, "unix:");
+    union address address;
+    socklen_t len;
+    const int on = 1;
+
+    if (parse_address(where, &address, &len, err))
+        return -1;
     coto_auto_fd fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && !is_unix)
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -329,7 +367,7 @@ int coto_http_new(const struct coto_http_config *config, struct coto_http **ret_
     set_default(&limits->idle_ms, 60000);
     set_default(&limits->write_ms, 20000);
     set_default(&limits->out_bytes, 1024 * 1024);
-    server->idle.idle_next = server->idle.idle_prev = &server->idle;
+    coto_http_rings_init(server->waiting);
     server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     *ret_server = server;
     return 0;
@@ -349,13 +387,23 @@ static void stop_listening(struct coto_http *server)
     }
 }
 
+static void recycle_group(struct coto_http_group *group)
+{
+    for (struct coto_http_conn *conn = group->conns, *next; conn; conn = next) {
+        next = conn->next;
+        conn->is_last = true;
+        if (coto_http_conn_is_idle(conn))
+            coto_http_conn_end(conn);
+    }
+}
+
 void coto_http_recycle(struct coto_http *server)
 {
     for (int i = 0; i < COTO_HTTP_BUCKETS; i++)
-        for (struct coto_http_conn *conn = server->buckets[i]; conn; conn = conn->next)
-            conn->is_last = true;
-    while (end_an_idle_one(server, 0))
-        ;
+        for (struct coto_http_group *group = server->buckets[i], *next; group; group = next) {
+            next = group->next; /* it goes with its last connection */
+            recycle_group(group);
+        }
 }
 
 void coto_http_drain(struct coto_http *server, coto_loop_fn *fn, void *arg)
@@ -378,7 +426,7 @@ void coto_http_free(struct coto_http *server)
     server->is_draining = false;
     for (int i = 0; i < COTO_HTTP_BUCKETS; i++)
         while (server->buckets[i])
-            coto_http_conn_end(server->buckets[i]);
+            coto_http_conn_end(server->buckets[i]->conns);
     coto_loop_cancel(server->config.loop, server->timer);
     coto_own_close(&server->spare_fd);
     free(server);

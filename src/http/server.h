@@ -12,6 +12,10 @@
  * itself), or read too slowly. That function is always called from the loop, never from
  * inside one of the functions here. All of it belongs to the loop's thread.
  *
+ * Past a limit of connections the one makes room that has waited longest for a request of which
+ * none was vouched for; then one that was, and has been idle for a second; else the newcomer gets 503.
+ * One whose request is with the handler is never ended for that.
+ *
  * Errors the server answers itself have JSON bodies: code, message, remedy, field.
  */
 #pragma once
@@ -36,7 +40,7 @@ typedef int coto_http_sink_fn(struct coto_http_request *request, const void *dat
 struct coto_http_limits {
     unsigned head_bytes;           /* request line and header: 16384 */
     unsigned headers;              /* header fields: 64, which is also the most */
-    unsigned connections;          /* 4096; past it an idle one makes room, else 503 */
+    unsigned connections;          /* 4096, and 64 more at unix sockets */
     unsigned connections_per_peer; /* per address (IPv6: per /64) or uid: 1024 */
     unsigned head_ms;              /* handshake, request line and header: 10000 */
     unsigned body_ms;              /* for the client to send 64 KiB of body or the rest: 10000 */
@@ -67,7 +71,7 @@ struct coto_http_peer {
 struct coto_http_stats {
     uint64_t connections; /* open now */
     uint64_t accepted;
-    uint64_t refused;  /* connections past a limit or without a descriptor */
+    uint64_t refused;  /* connections past a limit or without a descriptor, and those that made room */
     uint64_t requests; /* heads handed to the handler */
     uint64_t bad;      /* answered by the server itself: 4xx, 5xx */
     uint64_t dropped;  /* slow readers */
@@ -86,6 +90,8 @@ int coto_http_listen(struct coto_http *server, const char *where, struct coto_tl
 /* The listening socket alone, for coto_http_listen_fd in another process. The socket of a
  * unix path stays in its directory. */
 int coto_http_bind(const char *where, char ret_where[COTO_HTTP_ADDRESS], struct coto_err *err);
+/* Its form alone. */
+int coto_http_check_address(const char *where, struct coto_err *err);
 /* A listening socket made by somebody else (socket activation); owned from now on, also
  * on failure. */
 int coto_http_listen_fd(struct coto_http *server, int fd, struct coto_tls *tls,
@@ -115,6 +121,8 @@ bool coto_http_has_body(const struct coto_http_request *request);
 /* What Content-Length says; -1 for a chunked body, 0 without a body. */
 int64_t coto_http_body_length(const struct coto_http_request *request);
 
+/* Whose request this is may be here: by the handler, before it returns. */
+void coto_http_vouch(struct coto_http_request *request);
 void coto_http_on_gone(struct coto_http_request *request, coto_http_fn *fn, void *arg);
 
 /* Called once when the last byte of the reply is with the kernel, or the connection has ended: after
@@ -154,6 +162,8 @@ void coto_http_stream(struct coto_http_request *request, int status, const char 
                       int64_t length);
 /* 0, or -1: this connection is lost and on_gone will be called from the loop. */
 int coto_http_write(struct coto_http_request *request, const void *data, size_t len);
+/* What is written from now on is the end of it, and may be more than out_bytes, as a whole reply may. */
+void coto_http_last_part(struct coto_http_request *request);
 /* Bytes written and not yet taken by the kernel; a producer stops well before out_bytes. */
 size_t coto_http_unsent(const struct coto_http_request *request);
 /* fn is called, once, when nothing is unsent any more. NULL: not. */

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct coto_http_peer;
 struct coto_tls;
@@ -26,6 +27,8 @@ int coto_tls_new(const struct coto_tls_config *config, struct coto_tls **ret_tls
  * began with: see coto_http_recycle. */
 int coto_tls_reload(struct coto_tls *tls, struct coto_err *err);
 void coto_tls_free(struct coto_tls *tls); /* NULL is fine */
+/* 0, or -1: which of the files has expired, or is not valid yet. It loads all the same. */
+int coto_tls_check_time(const struct coto_tls_config *config, int64_t now_s, struct coto_err *err);
 
 /* ---- for http/conn.c: one connection on a non-blocking socket ---- */
 

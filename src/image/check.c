@@ -15,8 +15,8 @@ static int changed(const struct coto_image *image, const char *what, struct coto
                            image->path);
 }
 
-static int read_listing(const struct coto_image *image, struct coto_buf *listing,
-                        struct coto_err *err)
+int image_read_listing(const struct coto_image *image, struct coto_buf *listing,
+                       struct coto_err *err)
 {
     coto_auto_fd fd = coto_path_open_beneath(image->fd, "listing", O_RDONLY, 0);
     char hex[COTO_SHA256_HEX];
@@ -51,7 +51,7 @@ static int compare(const struct coto_image *image, int root, struct coto_err *er
     coto_auto_buf found = {0};
     coto_auto_buf what = {0};
 
-    if (read_listing(image, &wanted, err) || image_tree_list(root, &found, NULL, err))
+    if (image_read_listing(image, &wanted, err) || image_tree_list(root, &found, NULL, err))
         return -1;
     if (wanted.len == found.len && memcmp(wanted.data, found.data, wanted.len) == 0)
         return 0;

@@ -78,6 +78,7 @@ struct image_stream;
 int image_stream_open(int fd, int64_t offset, int64_t size, int64_t max,
                       struct image_stream **ret_stream, struct coto_err *err);
 bool image_stream_is_plain(const struct image_stream *stream);
+int64_t image_stream_total(const struct image_stream *stream); /* bytes that came out so far */
 /* 0 at the end, -1 on failure. */
 ssize_t image_stream_read(struct image_stream *stream, void *data, size_t len,
                           struct coto_err *err);
@@ -220,6 +221,7 @@ struct image_packages {
     struct image_package *items;
     size_t count;
     char *distro, *distro_version, *pretty;
+    int64_t text_bytes; /* of the files that tell */
 };
 int image_packages_read(int root, struct image_packages *ret_packages, struct coto_err *err);
 void image_packages_fini(struct image_packages *packages);
@@ -259,6 +261,9 @@ int image_sign_count(int image, struct coto_buf *ret_kinds);
 
 /* ---- check.c, confine.c, import.c, build.c ---- */
 
+/* The listing that the digest is of. */
+int image_read_listing(const struct coto_image *image, struct coto_buf *listing,
+                       struct coto_err *err);
 /* That the tree is what its digest says; quick: that nobody has touched it since that was looked
  * at. */
 int image_check_tree(const struct coto_image *image, bool quick, struct coto_err *err);

@@ -2,6 +2,7 @@
  * looked at. */
 #include "image/image.h"
 
+#include "auth/tool.h"
 #include "policy/policy.h"
 
 #include <errno.h>
@@ -19,12 +20,13 @@ struct import {
     struct image_draft draft;
     const char *kind; /* "directory", "tar", "docker", "oci" */
     size_t layer_count;
+    int64_t stream_left; /* bytes that all layers together may still be */
     json_t *config;
 };
 
 static int64_t stream_max(const struct image_limits *limits)
 {
-    return limits->bytes + limits->files * 2048 + ((int64_t)1 << 20);
+    return limits->bytes + limits->files * 2048 + ((int64_t)16 << 20);
 }
 
 /* ---- archives ---- */
@@ -73,8 +75,16 @@ static int flatten(struct import *it, int source, struct coto_err *err)
 static int open_layer(const struct import *it, const struct image_part *part,
                       struct image_stream **ret, struct coto_err *err)
 {
-    return image_stream_open(part->fd, part->offset, part->size, stream_max(&it->order->limits),
-                             ret, err);
+    return image_stream_open(part->fd, part->offset, part->size, it->stream_left, ret, err);
+}
+
+/* One blob can be hundreds of layers: what is read of it counts each time. */
+static int spend(struct import *it, const struct image_part *part, struct coto_err *err)
+{
+    if (part->size <= it->stream_left)
+        return 0;
+    coto_err_set(err, COTO_ERR_INPUT, 0, "archive: all its layers are larger than the limit");
+    return coto_err_remedy(err, "--max-size and --max-files raise the limits");
 }
 
 static int apply_layer(struct import *it, const struct image_layers *layers, size_t i,
@@ -84,6 +94,8 @@ static int apply_layer(struct import *it, const struct image_layers *layers, siz
     image_auto_stream *second = NULL;
     char hex[COTO_SHA256_HEX];
 
+    if (spend(it, part, err))
+        return -1;
     if (*layers->digests.items[i] &&
         image_part_check(part, layers->digests.items[i], layers->blobs.items[i], err))
         return -1;
@@ -92,6 +104,8 @@ static int apply_layer(struct import *it, const struct image_layers *layers, siz
         return -1;
     if (open_layer(it, part, &second, err) || image_unpack_tar(&it->unpack, second, true, hex, err))
         return -1;
+    it->stream_left -=
+        image_stream_total(second) > part->size ? image_stream_total(second) : part->size;
     if (strcmp(hex, layers->diffs.items[i]) == 0)
         return 0;
     coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "archive: layer %zu is not what its digest says",
@@ -104,6 +118,7 @@ static int apply_layers(struct import *it, const struct image_blobs *blobs, stru
     struct image_layers layers = {0};
     int failed = image_layers_read(blobs, it->order->select, &layers, err);
 
+    it->stream_left = stream_max(&it->order->limits);
     for (size_t i = 0; !failed && i < layers.blobs.count; i++) {
         struct image_part part = {.fd = -1};
         failed = image_blobs_open(blobs, layers.blobs.items[i], &part, err) ||
@@ -205,9 +220,12 @@ static void tell(const struct import *it, const json_t *meta, const char *digest
     coto_buf_addf(out, "%s\n  sha256:%s\n  %lld files, %.1f MB", it->order->name, digest,
                   (long long)json_integer_value(json_object_get(meta, "files")),
                   (double)json_integer_value(json_object_get(meta, "bytes")) / 1e6);
-    if (*image_meta_str(meta, "system"))
-        coto_buf_addf(out, ", %s, %lld packages", image_meta_str(meta, "system"),
+    if (*image_meta_str(meta, "system")) {
+        coto_buf_adds(out, ", ");
+        coto_tool_add_visible(out, image_meta_str(meta, "system")); /* a stranger's word */
+        coto_buf_addf(out, ", %lld packages",
                       (long long)json_integer_value(json_object_get(meta, "packages")));
+    }
     coto_buf_addc(out, '\n');
     if (it->unpack.counts.skipped)
         coto_buf_addf(out, "  left out: %lld devices, FIFOs or sockets\n",

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct {
     const char *dir, *select, *max_size, *max_files, *key, *signature, *output, *format, *debian,
@@ -250,13 +251,20 @@ static void show_text(const struct coto_image *image, const json_t *meta, const 
     free(recipe);
 }
 
+/* The very bytes that are signed; names in it are a stranger's, and a terminal gets them escaped. */
 static int show_listing(const struct coto_image *image, struct coto_err *err)
 {
-    coto_auto_fd fd = coto_path_open_beneath(image->fd, "listing", O_RDONLY, 0);
+    coto_auto_buf listing = {0};
     coto_auto_buf out = {0};
 
-    if (fd < 0 || coto_fd_read_all(fd, COTO_BUF_MAX - 1, &out))
-        return coto_err_set(err, COTO_ERR_INPUT, errno, "image sha256:%s: listing", image->digest);
+    if (image_read_listing(image, &listing, err))
+        return -1;
+    if (!isatty(1))
+        return coto_tool_print(&listing, err);
+    for (char *line, *rest = listing.data; (line = strsep(&rest, "\n")) && rest;) {
+        coto_tool_add_visible(&out, line);
+        coto_buf_addc(&out, '\n');
+    }
     return coto_tool_print(&out, err);
 }
 
@@ -268,7 +276,8 @@ static int show_json(const struct coto_image *image, json_t *meta, const char *s
     json_object_set_new(meta, "name", *image->name ? json_string(image->name) : json_null());
     json_object_set_new(meta, "signatures", json_string(signatures));
     json_object_set_new(meta, "directory", json_string(image->path));
-    char *text = json_dumps(meta, JSON_INDENT(2) | JSON_SORT_KEYS);
+    /* its configuration is a stranger's: no control character goes to a terminal */
+    char *text = json_dumps(meta, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_ENSURE_ASCII);
     coto_buf_addf(&out, "%s\n", text ? text : "{}");
     free(text);
     return coto_tool_print(&out, err);
@@ -420,6 +429,7 @@ int main(int argc, char **argv)
     };
 
     (void)argc;
+    umask(022); /* the same image whoever imports it */
     int status = coto_tool_main(&tool, argv);
     coto_strv_fini(&opt.packages);
     return status;

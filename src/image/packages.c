@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #define DATABASE_MAX ((size_t)64 << 20)
+#define TEXT_MAX ((int64_t)256 << 20) /* of all files together */
 #define PACKAGES_MAX 100000
 
 /* The text of a file of the tree; empty when it is not there. */
-static int read_file(int root, const char *path, struct coto_buf *text, struct coto_err *err)
+static int read_file(struct image_packages *list, int root, const char *path,
+                     struct coto_buf *text, struct coto_err *err)
 {
     coto_auto_fd fd = image_tree_open(root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     struct stat st;
@@ -22,6 +24,10 @@ static int read_file(int root, const char *path, struct coto_buf *text, struct c
         return 0;
     if (coto_fd_read_all(fd, DATABASE_MAX, text) || text->failed)
         return coto_err_set(err, COTO_ERR_INPUT, errno, "image: '%s'", path);
+    list->text_bytes += (int64_t)text->len;
+    if (list->text_bytes > TEXT_MAX)
+        return coto_err_set(err, COTO_ERR_INPUT, 0,
+                            "image: what it tells of its packages is larger than 256 MB");
     for (size_t i = 0; i < text->len; i++)
         if (text->data[i] == '\0')
             text->data[i] = '?';
@@ -56,9 +62,13 @@ void image_packages_fini(struct image_packages *packages)
 static int add(struct image_packages *list, const char *kind, struct image_package *p,
                struct coto_err *err)
 {
-    if (!p->name || !*p->name || !p->version || !*p->version || list->count >= PACKAGES_MAX) {
+    if (!p->name || !*p->name || !p->version || !*p->version) {
         package_fini(p);
         return 0;
+    }
+    if (list->count >= PACKAGES_MAX) { /* a bill that leaves some out is none */
+        package_fini(p);
+        return coto_err_set(err, COTO_ERR_INPUT, 0, "image: it tells of more than 100000 packages");
     }
     p->kind = strdup(kind);
     if ((list->count & (list->count - 1)) == 0) {
@@ -141,7 +151,7 @@ static int read_dpkg(struct image_packages *list, int root, struct coto_err *err
 {
     coto_auto_buf text = {0};
 
-    if (read_file(root, "var/lib/dpkg/status", &text, err))
+    if (read_file(list, root, "var/lib/dpkg/status", &text, err))
         return -1;
     if (text.len && read_dpkg_text(list, text.data, true, err))
         return -1;
@@ -152,7 +162,7 @@ static int read_dpkg(struct image_packages *list, int root, struct coto_err *err
         return 0;
     for (size_t i = 0; i < names.count; i++) {
         coto_auto_buf one = {0};
-        if (read_file(dir, names.items[i], &one, err) ||
+        if (read_file(list, dir, names.items[i], &one, err) ||
             (one.len && !strstr(names.items[i], ".md5sums") &&
              read_dpkg_text(list, one.data, false, err)))
             return -1;
@@ -164,7 +174,7 @@ static int read_apk(struct image_packages *list, int root, struct coto_err *err)
 {
     coto_auto_buf text = {0};
 
-    if (read_file(root, "lib/apk/db/installed", &text, err))
+    if (read_file(list, root, "lib/apk/db/installed", &text, err))
         return -1;
     for (const char *p = coto_buf_str(&text); *p;) {
         struct image_package package = {0};
@@ -214,7 +224,7 @@ static int read_dists(struct image_packages *list, int root, const char *place,
         if (!ends_with(names.items[i], ".dist-info") && !ends_with(names.items[i], ".egg-info"))
             continue;
         coto_buf_addf(&path, "%s/%s/%s", place, names.items[i], file);
-        if (read_file(root, coto_buf_str(&path), &text, err))
+        if (read_file(list, root, coto_buf_str(&path), &text, err))
             return -1;
         take_paragraph(coto_buf_str(&text), fields);
         if (add(list, "pypi", &p, err))
@@ -273,7 +283,7 @@ int image_packages_read(int root, struct image_packages *ret_packages, struct co
     struct image_packages list = {0};
     coto_auto_buf release = {0};
 
-    if (read_file(root, "etc/os-release", &release, err) || read_dpkg(&list, root, err) ||
+    if (read_file(&list, root, "etc/os-release", &release, err) || read_dpkg(&list, root, err) ||
         read_apk(&list, root, err) || read_python(&list, root, err)) {
         image_packages_fini(&list);
         return -1;

@@ -29,14 +29,6 @@ static int read_text(const char *path, struct image_text *ret, struct coto_err *
     return coto_err_remedy(err, "give a file that you may read: minisign, PEM or OpenPGP");
 }
 
-static int read_listing(const struct coto_image *image, struct coto_buf *ret, struct coto_err *err)
-{
-    coto_auto_fd fd = coto_path_open_beneath(image->fd, "listing", O_RDONLY, 0);
-
-    if (fd < 0 || coto_fd_read_all(fd, COTO_BUF_MAX - 1, ret))
-        return coto_err_set(err, COTO_ERR_INPUT, errno, "image sha256:%s: listing", image->digest);
-    return 0;
-}
 
 /* ---- kinds ---- */
 
@@ -143,7 +135,7 @@ int image_sign_make(const struct coto_image *image, const char *key_file, struct
     unsigned char signature[256];
     size_t len = sizeof signature;
 
-    if (read_text(key_file, &key, err) || read_listing(image, &message, err)) {
+    if (read_text(key_file, &key, err) || image_read_listing(image, &message, err)) {
         coto_buf_fini(&key.data);
         return -1;
     }
@@ -231,7 +223,7 @@ static int check_all(const struct coto_image *image, const struct image_text *ke
     if (dir < 0 || image_dir_names(dir, &names))
         return coto_err_set(err, COTO_ERR_INPUT, errno, "image sha256:%s: signatures",
                             image->digest);
-    if (read_listing(image, &message, err))
+    if (image_read_listing(image, &message, err))
         return -1;
     for (size_t i = 0; i < names.count; i++) {
         int result = check_one(image, key, names.items[i], &message, &tally, err);

@@ -153,12 +153,19 @@ static int write_documents(const struct image_draft *draft, const struct coto_bu
                            json_t *meta, struct coto_err *err)
 {
     coto_auto_buf text = {0};
+    json_auto_t *again = NULL;
     char *dump = json_dumps(meta, JSON_INDENT(2) | JSON_SORT_KEYS);
 
     if (!dump)
         return coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "image.json");
     coto_buf_addf(&text, "%s\n", dump);
     free(dump);
+    /* An image whose description cannot be read is in no list. */
+    if (text.failed || text.len > IMAGE_JSON_MAX ||
+        image_json_parse(coto_buf_str(&text), text.len, &again)) {
+        coto_err_set(err, COTO_ERR_INPUT, 0, "image: its configuration is too large or too deep");
+        return coto_err_remedy(err, "import it from a directory or a plain tar archive, without one");
+    }
     return coto_newfile_write(draft->fd, "listing", 0644, listing, err) ||
            coto_newfile_write(draft->fd, "image.json", 0644, &text, err);
 }
@@ -260,7 +267,8 @@ static int remove_tree(const struct image_store *store, const char *digest, bool
     coto_auto_fd dir = coto_path_open_beneath(store->fd, from, O_RDONLY | O_DIRECTORY, 0);
     if (dir < 0)
         return errno == ENOENT ? 0 : cannot(from, err);
-    if (flock(dir, LOCK_EX | LOCK_NB) && !force) {
+    coto_auto_fd listing = coto_path_open_beneath(dir, "listing", O_RDWR, 0);
+    if (listing >= 0 && coto_image_lock(listing, true) && !force) {
         coto_err_set(err, COTO_ERR_LIMIT, 0, "image sha256:%s: a sandbox is using it", digest);
         return coto_err_remedy(
             err, "wait until it has ended, or use --force: its programs will miss their files");

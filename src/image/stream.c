@@ -97,6 +97,11 @@ void image_stream_free(struct image_stream *s)
     free(s);
 }
 
+int64_t image_stream_total(const struct image_stream *s)
+{
+    return s->total;
+}
+
 bool image_stream_is_plain(const struct image_stream *s)
 {
     return s->kind == PLAIN;
@@ -205,8 +210,10 @@ ssize_t image_stream_read(struct image_stream *s, void *data, size_t len, struct
         if (n < 0)
             return damaged(err, "its compressed bytes make no sense");
         s->total += n;
-        if (s->total > s->max)
-            return damaged(err, "what comes out of it is larger than the limit");
+        if (s->total > s->max) {
+            coto_err_set(err, COTO_ERR_INPUT, 0, "archive: what comes out of it is larger than the limit");
+            return coto_err_remedy(err, "--max-size and --max-files raise the limits");
+        }
         if (n > 0)
             return n;
         if (!had_input && s->left == 0) {

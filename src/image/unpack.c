@@ -172,6 +172,18 @@ static int on_data(void *arg, const void *data, size_t len, struct coto_err *err
     return run->left == 0 ? end_file(run, err) : 0;
 }
 
+/* What comes in its place hides what is there; of a directory only `for_dir` something else. */
+static int hide(struct run *run, const char *clean, bool for_dir, struct coto_err *err)
+{
+    const char *base;
+    int parent = image_place_parent(&run->place, clean, false, &base, err);
+
+    if (parent < 0)
+        return err->kind ? -1 : 0;
+    coto_auto_fd own = fcntl(parent, F_DUPFD_CLOEXEC, 0);
+    return own < 0 ? cannot_make(clean, errno, err) : clear(run, own, base, for_dir, err);
+}
+
 /* Whether this member is to be made now: 1, 0 or -1; its clean name. */
 static int is_wanted(struct run *run, const char *name, struct coto_buf *clean, struct coto_err *err)
 {
@@ -187,6 +199,9 @@ static int on_directory(void *arg, const char *name, struct coto_err *err)
     const char *base;
 
     int wanted = is_wanted(run, name, &clean, err);
+    /* before any whiteout below is looked at: else that would take away what a link led to */
+    if (wanted == 0 && run->only_whiteouts)
+        return hide(run, clean.data, true, err);
     if (wanted != 1)
         return wanted;
     coto_auto_fd parent = make_room(run, clean.data, true, &base, err);
@@ -239,6 +254,12 @@ static int make_hard_link(struct run *run, const char *clean, const char *target
     if (fstatat(at, base, &old, AT_SYMLINK_NOFOLLOW) == 0 && old.st_ino == st.st_ino &&
         old.st_dev == st.st_dev)
         return 0; /* to itself */
+    /* it is listed, read and copied as often as it has names: a small archive must not be a large image */
+    if (st.st_size > run->reader.sink.max_bytes - run->reader.bytes) {
+        coto_err_set(err, COTO_ERR_INPUT, 0, "archive: with its hard links it is larger than the limit");
+        return coto_err_remedy(err, "--max-size raises it");
+    }
+    run->reader.bytes += st.st_size;
     coto_auto_fd parent = make_room(run, clean, false, &base, err);
     if (parent < 0)
         return -1;
@@ -275,8 +296,11 @@ static int on_special(void *arg, const char *name, struct coto_err *err)
     struct run *run = arg;
     coto_auto_buf clean = {0};
 
-    run->u->counts.skipped += !run->only_whiteouts;
-    return image_name_clean(name, &clean, err);
+    int wanted = is_wanted(run, name, &clean, err);
+    if (wanted != 1)
+        return wanted;
+    run->u->counts.skipped++;
+    return hide(run, clean.data, false, err);
 }
 
 /* ---- the whole ---- */

@@ -15,13 +15,14 @@ enum { WAIT = 0, WAKE = 1 }; /* of a futex */
 
 /* ---- in the thread ---- */
 
-static int write_file(const char *path, const char *text, long len)
+/* Four characters: the kernel passes over blanks at the end of a number. */
+static int write_file(int dir, const char *path, const char *text)
 {
-    long fd = coto_raw_call(SYS_openat, AT_FDCWD, (long)(intptr_t)path, O_WRONLY | O_CLOEXEC, 0);
+    long fd = coto_raw_call(SYS_openat, dir, (long)(intptr_t)path, O_WRONLY | O_CLOEXEC, 0);
 
     if (fd < 0)
         return (int)-fd;
-    long n = coto_raw_call(SYS_write, fd, (long)(intptr_t)text, len, 0);
+    long n = coto_raw_call(SYS_write, fd, (long)(intptr_t)text, 4, 0);
     coto_raw_call(SYS_close, fd, 0, 0, 0);
     return n < 0 ? (int)-n : 0;
 }
@@ -44,22 +45,27 @@ static void reach(uint32_t *word, uint32_t stage)
  * is the smallest process in it. */
 static int own_proc(void)
 {
-    return write_file("/proc/self/oom_score_adj", "1000", 4);
+    return write_file(AT_FDCWD, "/proc/self/oom_score_adj", "1000");
 }
 
 /* Inotify instances count for whoever made the user namespace too, and few are allowed:
- * a sandbox that takes them all leaves none to the host's root. Where /proc/sys is not
- * writable the host's own limit has to do. */
-static void few_watches(void)
+ * a sandbox that takes them all leaves none to the host's root. Connections that nobody accepts
+ * are counted for nobody, nor are those that were closed, for a minute, which take no descriptor
+ * either: fewer of both. Where /proc/sys is not writable the host's own limits have to do. */
+void init_aside_limits(int proc)
 {
-    write_file("/proc/sys/user/max_inotify_instances", "8", 1);
-    write_file("/proc/sys/user/max_inotify_watches", "8192", 4);
+    write_file(proc, "sys/user/max_inotify_instances", "8   ");
+    write_file(proc, "sys/user/max_inotify_watches", "8192");
+    write_file(proc, "sys/net/core/somaxconn", "64  ");
+    write_file(proc, "sys/net/ipv4/tcp_max_tw_buckets", "8192");
 }
 
-/* Connections that nobody accepts are counted for nobody: fewer of them per listener. */
-static void short_queues(void)
+static void limits_of_own(void)
 {
-    write_file("/proc/sys/net/core/somaxconn", "64", 2);
+    long proc = coto_raw_call(SYS_openat, AT_FDCWD, (long)(intptr_t)"/proc", O_PATH | O_CLOEXEC, 0);
+
+    init_aside_limits((int)proc);
+    coto_raw_call(SYS_close, proc, 0, 0, 0);
 }
 
 static int run(void *arg)
@@ -72,10 +78,8 @@ static int run(void *arg)
     if (!aside->error) {
         aside->error_stage = STAGE_NETWORK;
         aside->error = coto_up("net_namespace") ? coto_ns_make_net(&aside->net_fd) : 0;
-        if (!aside->error) {
-            short_queues();
-            few_watches();
-        }
+        if (!aside->error)
+            limits_of_own();
     }
     reach(&aside->done, STAGE_NETWORK);
     if (!aside->error) {

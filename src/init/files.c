@@ -3,7 +3,9 @@
  * behind, no name can lead to a byte of the host. */
 #include "init/init.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
+#include "base/weak.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,6 +16,7 @@
 #include <sys/stat.h>
 
 #define COLLECT_DEPTH 32
+#define REMOVE_US 10000000 /* a program may go on making what is removed */
 
 /* Relative paths are below the workspace handle, absolute ones below "/". */
 static int base_of(const struct init *init, const char **path)
@@ -210,13 +213,14 @@ static void collect_dir(struct collect *c, int dirfd, int depth);
 
 static void collect_entry(struct collect *c, int dirfd, const char *name, int depth)
 {
+    int follow = coto_up("lstat") ? AT_SYMLINK_NOFOLLOW : 0;
     size_t before = c->path.len;
     struct stat st;
 
     if (before)
         coto_buf_addc(&c->path, '/');
     coto_buf_adds(&c->path, name);
-    if (c->path.failed || c->path.len > 4000 || fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW)) {
+    if (c->path.failed || c->path.len > 4000 || fstatat(dirfd, name, &st, follow)) {
         c->skipped++;
     } else if (S_ISREG(st.st_mode)) {
         collect_file(c, dirfd, name, &st);
@@ -350,7 +354,7 @@ int init_remove(struct init *init, const struct coto_frame *frame, struct coto_e
         *slash = '\0';
     coto_auto_fd parent =
         coto_path_open_beneath(base, slash ? copy : ".", O_RDONLY | O_DIRECTORY, 0);
-    if (parent < 0 || coto_path_remove_tree(parent, slash ? slash + 1 : path))
+    if (parent < 0 || coto_path_remove_tree_until(parent, slash ? slash + 1 : path, coto_clock_us() + REMOVE_US))
         return name_failed("remove in sandbox", text, errno, err);
     send_collected(init, frame->proc, &none);
     return 0;

@@ -45,6 +45,19 @@ static bool is_writable(const struct init_floor *floor, const char *path)
     return false;
 }
 
+/* The one limit with which no handler of the host gets to see a crash (core/exec.c), unless whoever
+ * made us cannot have it either. */
+static bool is_without_cores(const struct init_spec *spec)
+{
+    struct rlimit own = {1, 1};
+    bool found = getrlimit(RLIMIT_CORE, &own) == 0 && own.rlim_max == 0;
+
+    for (int i = 0; i < spec->rlimit_count; i++)
+        if (spec->rlimits[i].resource == RLIMIT_CORE && own.rlim_max > 0)
+            found = spec->rlimits[i].limit.rlim_cur == 1 && spec->rlimits[i].limit.rlim_max == 1;
+    return found;
+}
+
 static const char *what_is_weaker(const struct init_floor *floor, const struct init_spec *spec)
 {
     if (spec->filter_len * sizeof *spec->filter != floor->filter_len ||
@@ -59,7 +72,7 @@ static const char *what_is_weaker(const struct init_floor *floor, const struct i
     for (size_t i = 0; i < spec->writable.count; i++)
         if (!is_writable(floor, spec->writable.items[i]))
             return "landlock";
-    return NULL;
+    return is_without_cores(spec) ? NULL : "limit of cores";
 }
 
 int init_floor_check(const struct init_floor *floor, const struct init_spec *spec,

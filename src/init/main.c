@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/weak.h"
 #include "kernel/caps.h"
+#include "kernel/sched.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +24,7 @@
 #include <unistd.h>
 
 #define STDIN_WINDOW (256 * 1024)
+#define KILL_AGAIN_MS 10
 
 /* gVisor answers EAGAIN for a stream that is full, although it was never made non-blocking. */
 static int write_stream(int fd, const char *data, size_t len)
@@ -198,31 +200,42 @@ static void send_exit(struct init *init, struct init_proc *proc, int status,
     init->bye = init->bye || bye;
 }
 
-/* Kills and reaps until no child is left; usage of all of them lands in
- * RUSAGE_CHILDREN. */
+static void drain_signals(const struct init *init)
+{
+    struct signalfd_siginfo drop[8];
+
+    while (read(init->signal_fd, drop, sizeof drop) > 0)
+        ;
+}
+
+/* Kills and reaps until no child is left; usage of all of them lands in RUSAGE_CHILDREN. A copy of the
+ * template that is just coming in cannot be killed before it has our ids, so nobody is waited for
+ * without another try. */
 static void end_everything(struct init *init)
 {
+    struct pollfd ends = {.fd = init->signal_fd, .events = POLLIN};
+    pid_t left;
+
     /* PID 1 is the parent of every orphan: no child means nobody else is there. */
     if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)
         return;
-    pid_t reaped;
-    do {
+    init_kill_all(init);
+    while ((left = waitpid(-1, NULL, WNOHANG)) >= 0 || errno == EINTR) {
+        if (left)
+            continue;
+        poll(&ends, 1, KILL_AGAIN_MS);
+        drain_signals(init);
         init_kill_all(init);
-        reaped = waitpid(-1, NULL, 0);
-        while (reaped > 0 && waitpid(-1, NULL, WNOHANG) > 0)
-            ;
-    } while (reaped > 0 || errno == EINTR);
+    }
     init_parked_gone(init, init->parked_pid); /* reaped with the rest */
 }
 
 static void reap(struct init *init)
 {
-    struct signalfd_siginfo drop[8];
     int status;
     pid_t pid;
 
-    while (read(init->signal_fd, drop, sizeof drop) > 0)
-        ;
+    drain_signals(init);
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         if (pid == init->parked_pid && !init->is_used)
             init->bye = true; /* a sandbox in a pool without what it was kept for */
@@ -515,11 +528,12 @@ int main(int argc, char **argv)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
     bool setup = parse_args(&init, argc, argv);
     init.ignored = ~(uint64_t)0;
+    if (coto_sched_leave_real_time(&err) ||
+        (setup && init_setup(init.in_fd, init.root, init.used_fd >= 0, &built, &err))) {
+        init_send_error(&init, 0, &err);
+        return 70;
+    }
     if (setup) {
-        if (init_setup(init.in_fd, init.root, init.used_fd >= 0, &built, &err)) {
-            init_send_error(&init, 0, &err);
-            return 70;
-        }
         init.is_built = true;
         init.work_fd = built.work_fd;
         init.floor = built.floor;
@@ -529,9 +543,9 @@ int main(int argc, char **argv)
         init.labels_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
     }
     /* Nothing of the guest may look into this process. Not before: until the id maps
-     * are written the supervisor must be able to open our /proc files. */
-    if (coto_up("dumpable"))
-        prctl(PR_SET_DUMPABLE, 0);
+     * are written the supervisor must be able to open our /proc files. A change of uid has
+     * the same effect, so that leaving the wall out means to undo it. */
+    prctl(PR_SET_DUMPABLE, coto_up("dumpable") ? 0 : 1);
     if (!init.is_pid1)
         prctl(PR_SET_CHILD_SUBREAPER, 1);
     for (int i = 0; i < COTO_INIT_PROCS; i++)

@@ -145,8 +145,9 @@ static int pass_on(struct init *init, unsigned proc)
     return init_send(init);
 }
 
-/* Its first STARTED frame goes on to the host as it is; its ERROR becomes ours. 1: it has died before
- * it could say either, and so before it ran anything. */
+/* Its first STARTED frame goes on to the host as it is, and so does its ERROR; later ones may be the
+ * program's, whose words are not ours. 1: it has died before it could say either, and so before it ran
+ * anything. */
 static int take_answer(struct init *init, unsigned proc, bool context, struct coto_err *err)
 {
     bool is_first = !init->has_answered;
@@ -161,7 +162,8 @@ static int take_answer(struct init *init, unsigned proc, bool context, struct co
         return 1;
     if (init->sockets_fd < 0 || context)
         init_sockets_used(init); /* nobody watches what it does, or it has one: the channel */
-    if (n <= 0 || coto_frame_next(&reader, &frame, err) != 1 || reader.pos != (size_t)n)
+    if (n <= 0 || coto_frame_next(&reader, &frame, err) != 1 || reader.pos != (size_t)n ||
+        (!is_first && frame.type != COTO_FRAME_STARTED))
         return coto_err_set(err, COTO_ERR_INTERNAL, 0, "the parked interpreter does not answer");
     if (frame.type != COTO_FRAME_STARTED) {
         coto_field_error(&frame, err);

@@ -47,6 +47,10 @@ static int add_top(struct init_root *root, int dirfd, const char *name, struct c
     ssize_t n = readlinkat(dirfd, name, root->top[i].link, sizeof root->top[i].link - 1);
     if (n >= 0) {
         root->top[i].link[n] = '\0';
+        if ((size_t)n == sizeof root->top[i].link - 1) { /* what follows is not known */
+            coto_err_set(err, COTO_ERR_UNAVAILABLE, ENAMETOOLONG, "root file system: link '%s'", name);
+            return coto_err_remedy(err, "let it point to a shorter path");
+        }
     } else if (errno == ENOENT) {
         return 0;
     } else {
@@ -103,6 +107,14 @@ static bool is_hosts(const char *name)
     return name[0] != '.' && strcmp(name, "proc") != 0;
 }
 
+/* Tests only: a link of the image's in place of a directory of ours is left where it is. */
+static bool is_followed(int dirfd, const char *name)
+{
+    char byte;
+
+    return !coto_up("beneath") && readlinkat(dirfd, name, &byte, 1) > 0;
+}
+
 static int clone_rootfs(struct init_root *root, struct coto_err *err)
 {
     const struct coto_setup *setup = root->setup;
@@ -119,7 +131,9 @@ static int clone_rootfs(struct init_root *root, struct coto_err *err)
     while (!failed && (entry = readdir(dir))) {
         size_t n = strlen(entry->d_name);
         bool work = strncmp(setup->workdir + 1, entry->d_name, n) == 0 && !setup->workdir[n + 1];
-        if ((!is_ours(entry->d_name) || (whole && is_hosts(entry->d_name))) && !work && n < sizeof root->top[0].name)
+        bool taken = !is_ours(entry->d_name) || (whole && is_hosts(entry->d_name)) ||
+                     is_followed(fd, entry->d_name);
+        if (taken && !work && n < sizeof root->top[0].name)
             failed = add_top(root, fd, entry->d_name, err);
     }
     closedir(dir);
@@ -200,7 +214,7 @@ static int make_file(const struct init_root *root, const char *path, struct coto
 /* Places that are ours from the first component on. */
 static int make_own_dir(const struct init_root *root, const char *path, struct coto_err *err)
 {
-    if (mkdirat(root->fd, path, 0755))
+    if (mkdirat(root->fd, path, 0755) && (errno != EEXIST || coto_up("beneath")))
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '/%s'", path);
     return 0;
 }
@@ -382,8 +396,10 @@ int init_root_dev(struct init_root *root, struct coto_err *err)
                                            {"/proc/self/fd/0", "dev/stdin"},
                                            {"/proc/self/fd/1", "dev/stdout"},
                                            {"/proc/self/fd/2", "dev/stderr"},
-                                           {"urandom", "dev/random"}, /* one generator behind both */
+                                           /* one generator behind both */
+                                           {"urandom", "dev/random"},
                                            {"pts/ptmx", "dev/ptmx"}};
+    const size_t count = sizeof links / sizeof links[0] - (root->setup->ptys == 0); /* the last */
 
     if (!coto_up("mount_namespace"))
         return 0;
@@ -392,19 +408,24 @@ int init_root_dev(struct init_root *root, struct coto_err *err)
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
         if (show_device(root, devices[i], err))
             return -1;
-    for (size_t i = 0; i < sizeof links / sizeof links[0]; i++)
+    for (size_t i = 0; i < count; i++)
         if (symlinkat(links[i][0], root->fd, links[i][1]))
             return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '/%s'", links[i][1]);
-    if (make_own_dir(root, "dev/pts", err))
+    if (root->setup->ptys && make_own_dir(root, "dev/pts", err))
         return -1;
-    return root->kind == COTO_ROOT_OWN ? init_root_terminals(err) : 0;
+    return root->kind == COTO_ROOT_OWN ? init_root_terminals(root->setup, err) : 0;
 }
 
-int init_root_terminals(struct coto_err *err)
+/* What is written to a terminal is worked on by threads of the kernel, in no cgroup: one write,
+ * and any amount of CPU time that no limit holds and nobody is charged for. So there are none
+ * unless the plan says how many; and they are counted host-wide. */
+int init_root_terminals(const struct coto_setup *setup, struct coto_err *err)
 {
-    /* Terminals are counted host-wide: one sandbox must not take them all. */
-    static const char pts[] = "newinstance,ptmxmode=0666,mode=0620,max=64";
+    char pts[80];
 
+    if (setup->ptys == 0)
+        return 0;
+    snprintf(pts, sizeof pts, "newinstance,ptmxmode=0666,mode=0620,max=%d", (int)setup->ptys);
     return coto_mount_on("devpts", "dev/pts", COTO_ATTR_NOSUID | COTO_ATTR_NOEXEC, pts, err);
 }
 

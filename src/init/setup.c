@@ -170,7 +170,7 @@ ROOT_STEP(mounts)
 static int step_labels(struct setup *s, struct coto_err *err)
 {
     s->labels_fd = -1;
-    if (!s->what.apparmor)
+    if (!s->what.apparmor || !coto_up("apparmor"))
         return 0;
     s->labels_fd = coto_mount_new("proc", NULL, COTO_ATTR_NOSUID | COTO_ATTR_NOEXEC, err);
     return s->labels_fd < 0 ? -1 : 0;
@@ -260,8 +260,7 @@ static int step_shared_proc(struct setup *s, struct coto_err *err)
 
 static int step_terminals(struct setup *s, struct coto_err *err)
 {
-    (void)s;
-    return init_root_terminals(err);
+    return init_root_terminals(&s->what, err);
 }
 
 struct step {

@@ -28,9 +28,9 @@ struct init_root {
     int fd;      /* the new root (tmpfs) */
     int work_fd; /* workspace, writable */
     struct {
-        char name[64];
-        int mount_fd;   /* clone of a directory, or -1 */
-        char link[64];  /* or a link's target */
+        char name[256];
+        int mount_fd;    /* clone of a directory, or -1 */
+        char link[1024]; /* or a link's target */
     } top[INIT_ROOT_TOP];
     int top_count;
     int mount_fds[COTO_SETUP_MOUNTS];
@@ -44,7 +44,7 @@ int init_root_work(struct init_root *root, struct coto_err *err);
 int init_root_etc(struct init_root *root, struct coto_err *err);
 int init_root_seal(struct init_root *root, struct coto_err *err);
 int init_root_enter(struct init_root *root, struct coto_err *err);
-int init_root_terminals(struct coto_err *err);
+int init_root_terminals(const struct coto_setup *setup, struct coto_err *err);
 int init_root_places(struct init_root *root, struct coto_err *err);
 int init_root_mask(const char *file, struct coto_err *err);
 #define INIT_ROOT_MASK "tmp/.masked"

@@ -5,9 +5,10 @@
  * mount namespace that it keeps; each sandbox is then born with a copy of that namespace
  * (CLONE_NEWNS), in a user namespace of its own, which locks every one of these mounts and
  * its flags: read-only stays read-only. What is the sandbox's own lies on top: /proc of its
- * pid namespace, /tmp, /dev/shm, /dev/pts and the workspace. The files of the shared root
- * belong to the host's root, whom no sandbox maps.
+ * pid namespace, /tmp, /dev/shm, /dev/pts if there are terminals, and the workspace. The files of
+ * the shared root belong to the host's root, whom no sandbox maps.
  */
+#include "init/aside.h"
 #include "init/setup.h"
 
 #include "base/fd.h"
@@ -64,9 +65,7 @@ static int write_limits(int proc, struct coto_err *err)
     int saved = errno;
 
     prctl(PR_SET_DUMPABLE, 0);
-    coto_file_write_at(proc, "sys/user/max_inotify_instances", "8");
-    coto_file_write_at(proc, "sys/user/max_inotify_watches", "8192");
-    coto_file_write_at(proc, "sys/net/core/somaxconn", "64");
+    init_aside_limits(proc);
     return failed ? coto_err_set(err, COTO_ERR_WALL, saved, "set oom_score_adj") : 0;
 }
 

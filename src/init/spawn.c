@@ -56,8 +56,8 @@ static void exec_search(const struct init_spec *spec, struct coto_err *err)
     int kind = saved == ENOENT || saved == ENOTDIR ? COTO_ERR_NOTFOUND : COTO_ERR_NOEXEC;
     coto_err_set(err, kind, saved, "start '%s'", name);
     if (kind == COTO_ERR_NOEXEC)
-        coto_err_remedy(err, "make it executable (chmod +x) and built for this machine; with --noexec "
-                             "nothing in a writable place can be started");
+        coto_err_remedy(err, "chmod +x, and build it for this machine; with --noexec nothing in a "
+                             "writable place starts");
 }
 
 /* Runs on a stack of its own in init's memory, which is suspended meanwhile (see

@@ -1,5 +1,6 @@
 #include "init/spec.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,7 +87,7 @@ static int take_field(struct init_spec *spec, const struct coto_field *field)
         return 0;
     case COTO_TAG_LANDLOCK_ABI:
         spec->landlock_abi = num;
-        return 0;
+        return num > INT_MAX ? -1 : 0; /* it is applied as an int */
     case COTO_TAG_STDIO:
         spec->frames = num == 1;
         return 0;

@@ -1,6 +1,7 @@
 #include "init/walls.h"
 
 #include "base/fd.h"
+#include "base/mountinfo.h"
 #include "base/weak.h"
 #include "kernel/landlock.h"
 
@@ -54,10 +55,12 @@ static bool is_as_low(int resource, rlim_t most)
     return errno == EPERM && getrlimit((unsigned)resource, &now) == 0 && now.rlim_max <= most;
 }
 
-static int apply_limits(const struct init_spec *spec, struct coto_err *err)
+/* The one on descriptors comes last: to raise walls takes some, beside init's own. */
+static int apply_limits(const struct init_spec *spec, bool is_last, struct coto_err *err)
 {
     for (int i = 0; i < spec->rlimit_count && coto_up("rlimits"); i++)
-        if (setrlimit(spec->rlimits[i].resource, &spec->rlimits[i].limit) &&
+        if ((spec->rlimits[i].resource == RLIMIT_NOFILE) == is_last &&
+            setrlimit(spec->rlimits[i].resource, &spec->rlimits[i].limit) &&
             !is_as_low(spec->rlimits[i].resource, spec->rlimits[i].limit.rlim_max))
             return coto_err_set(err, COTO_ERR_SYSTEM, errno, "set resource limit %d",
                                 spec->rlimits[i].resource);
@@ -67,17 +70,16 @@ static int apply_limits(const struct init_spec *spec, struct coto_err *err)
 /* gVisor's statvfs leaves that flag out; its mountinfo has it: "8 8 0:8 / / ro ...". */
 static bool root_is_read_only(void)
 {
-    char text[512];
+    char text[512], *first = text;
+    struct coto_mount root;
     struct statvfs fs;
 
     if (statvfs("/", &fs) == 0 && (fs.f_flag & ST_RDONLY))
         return true;
     if (coto_file_read_at(AT_FDCWD, "/proc/self/mountinfo", text, sizeof text) <= 0)
         return false;
-    const char *root = strstr(text, " / / ");
-    const char *end = strchr(text, '\n');
-    return root && end && root < end && strncmp(root + 5, "ro", 2) == 0 &&
-           (root[7] == ' ' || root[7] == ',');
+    return coto_mountinfo_next(&first, &root) && strcmp(root.point, "/") == 0 &&
+           coto_mount_is_read_only(&root);
 }
 
 static void read_back(const struct init_spec *spec, struct init_report *report)
@@ -144,8 +146,8 @@ static int ask_profile(const struct init_spec *spec, struct init_report *report,
         return 0;
     coto_err_set(err, COTO_ERR_WALL, 0, "apparmor: profile '%s' %s", spec->apparmor,
                  coto_apparmor_why((int)report->apparmor_errno));
-    return coto_err_remedy(err, "load it: apparmor_parser -r /etc/apparmor.d/coto (deploy/apparmor); "
-                                "or leave apparmor out of --require");
+    return coto_err_remedy(err, "load it: apparmor_parser -r /etc/apparmor.d/coto; or leave "
+                                "apparmor out of --require");
 }
 
 /* No number is above it, and gVisor takes ~0u for -1. */
@@ -182,7 +184,7 @@ int init_walls_raise(const struct init_spec *spec, struct init_report *report, s
     if (coto_up("signals"))
         reset_signals(spec->ignored);
     umask((mode_t)spec->umask_bits);
-    if (apply_limits(spec, err) || become_user(spec, err))
+    if (apply_limits(spec, false, err) || become_user(spec, err))
         return -1;
     if (chdir(spec->cwd))
         return coto_err_set(err, COTO_ERR_NOTFOUND, errno, "working directory '%s'", spec->cwd);
@@ -204,6 +206,8 @@ int init_walls_raise(const struct init_spec *spec, struct init_report *report, s
     if (coto_up("landlock") && spec->landlock_abi && coto_landlock_apply(&ask, &abi, err))
         return -1;
     report->landlock = (uint64_t)abi;
+    if (apply_limits(spec, true, err))
+        return -1;
     read_back(spec, report);
     return install_filter(spec, report, err);
 }

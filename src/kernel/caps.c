@@ -165,8 +165,8 @@ static int verify(uint64_t keep, struct coto_err *err)
     const char *name = coto_caps_name(bit);
     coto_err_set(err, COTO_ERR_WALL, 0, "capabilities: %s cannot be dropped from the %s set",
                  name ? name : "(new)", held & BIT(bit) ? "permitted" : "bounding");
-    return coto_err_remedy(err, "start coto as root or let it make a user namespace: emptying the "
-                                "bounding set needs CAP_SETPCAP");
+    return coto_err_remedy(err, "start coto as root, or let it make a user namespace: this needs "
+                                "CAP_SETPCAP");
 }
 
 /* What is left of the sets after the bounding set: all but `keep` goes. */

@@ -19,6 +19,8 @@
 #include <unistd.h>
 
 #define CPU_PERIOD_US 100000
+#define SOCKETS_MIN (4 << 20)
+#define FORGET_MIN (16 << 20)
 
 static const char *const ctl_name[COTO_CG_COUNT] = {
     [COTO_CG_MEMORY] = "memory", [COTO_CG_PIDS] = "pids", [COTO_CG_CPU] = "cpu",
@@ -606,12 +608,20 @@ static void add_v1_cpu(int fd, struct coto_cgroup_stat *stat)
     stat->cpu_user_us = total / 1000 - stat->cpu_system_us;
 }
 
+/* The kernel charges a buffer of TCP past the limit rather than to refuse it. */
+static bool v1_sockets_over(int mem)
+{
+    int64_t held = read_num(mem, "memory.kmem.tcp.usage_in_bytes");
+
+    return held > SOCKETS_MIN && held / 2 > read_num(mem, "memory.kmem.tcp.limit_in_bytes");
+}
+
 void coto_cgroup_stat(const struct coto_cgroup *group, struct coto_cgroup_stat *ret_stat)
 {
     int mem = group->dir_fd[COTO_CG_MEMORY];
     int pids = group->version == 2 ? mem : group->dir_fd[COTO_CG_PIDS];
 
-    *ret_stat = (struct coto_cgroup_stat){-1, -1, -1, -1, -1, -1};
+    *ret_stat = (struct coto_cgroup_stat){-1, -1, -1, -1, -1, -1, false};
     ret_stat->pids_peak = read_num(pids, "pids.peak");
     ret_stat->pids_refused = read_key(pids, "pids.events", "max");
     if (group->version == 2) {
@@ -623,6 +633,7 @@ void coto_cgroup_stat(const struct coto_cgroup *group, struct coto_cgroup_stat *
     }
     ret_stat->memory_peak_bytes = read_num(mem, "memory.max_usage_in_bytes");
     ret_stat->oom_kills = read_key(mem, "memory.oom_control", "oom_kill");
+    ret_stat->sockets_over = v1_sockets_over(mem);
     add_v1_cpu(acct_fd(group), ret_stat);
 }
 
@@ -664,6 +675,23 @@ static int remove_dir(struct coto_cgroup *group, int ctl)
         }
     }
     return -1;
+}
+
+void coto_cgroup_forget(const struct coto_cgroup *group)
+{
+    int mem = group->dir_fd[COTO_CG_MEMORY];
+
+    if (mem >= 0 && group->version == 1) {
+        if (read_num(mem, "memory.kmem.usage_in_bytes") > FORGET_MIN)
+            coto_file_write_at(mem, "memory.force_empty", "0");
+        return;
+    }
+    /* v2 takes pages of files first, and stops when it has as much as was asked for. */
+    for (int i = 0; i < 8 && mem >= 0 && read_key(mem, "memory.stat", "slab_reclaimable") > FORGET_MIN; i++) {
+        char text[24];
+        snprintf(text, sizeof text, "%" PRId64, read_num(mem, "memory.current"));
+        coto_file_write_at(mem, "memory.reclaim", text); /* EAGAIN: it was not as much */
+    }
 }
 
 int coto_cgroup_remove(struct coto_cgroup *group)

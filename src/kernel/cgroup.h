@@ -12,6 +12,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "kernel/locks.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,10 +60,12 @@ struct coto_cgroup {
     bool is_resting[COTO_CG_COUNT]; /* made, but dir_fd is closed */
     bool moved_self;
     char leaf[64];
+    struct coto_lockwatch locks;
 };
 
 struct coto_cgroup_stat {
     int64_t memory_peak_bytes, oom_kills, cpu_user_us, cpu_system_us, pids_peak, pids_refused;
+    bool sockets_over; /* v1: buffers of TCP are twice what they may be */
 };
 
 void coto_cgroup_find(struct coto_cgroup_host *ret_host);
@@ -90,6 +93,10 @@ void coto_cgroup_stat(const struct coto_cgroup *group, struct coto_cgroup_stat *
 void coto_cgroup_unthrottle(const struct coto_cgroup *group);
 /* Kills what is inside (v2 cgroup.kill; v1 by reading cgroup.procs). */
 void coto_cgroup_kill(const struct coto_cgroup *group);
+/* What the kernel has remembered for it, such as names that were looked for in vain, would stay when
+ * nobody is charged for it any more: where it is much it goes now. Takes seconds for as much as a
+ * group can have: not for whoever has others waiting. */
+void coto_cgroup_forget(const struct coto_cgroup *group);
 /* Removes the directories, retrying while the last process leaves. 0 or -1. */
 int coto_cgroup_remove(struct coto_cgroup *group);
 /* The same by name only, for whoever did not make it (see the guard). */

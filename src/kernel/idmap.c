@@ -47,23 +47,41 @@ static void note_few(struct coto_idmap *map, unsigned count)
              count);
 }
 
-/* Picks an id inside the ranges this process itself may map: the fixed base on
- * an ordinary host, the upper end of the largest range inside a container. 0 when
- * there is no range. The kernel lets a map be written once: `text` keeps what was read. */
-static unsigned pick_from(const char *file, char text[MAP_TEXT], unsigned number,
-                          struct coto_idmap *map)
+/* Digits alone, of this line; sscanf would take a sign, wrap around, and go on in the next line. */
+static bool take_number(const char **at, const char *blank, unsigned *ret_number)
+{
+    char *end;
+
+    *at += strspn(*at, blank);
+    if (**at < '0' || **at > '9')
+        return false;
+    errno = 0;
+    unsigned long long value = strtoull(*at, &end, 10);
+    *at = end;
+    *ret_number = (unsigned)value;
+    return errno == 0 && value <= UINT32_MAX;
+}
+
+/* The last number is nobody's: to the kernel it means "leave it as it is". */
+static bool is_range(unsigned start, unsigned count)
+{
+    return count > 0 && count <= UINT32_MAX - start;
+}
+
+unsigned coto_idmap_pick(const char *text, unsigned number, struct coto_idmap *map)
 {
     unsigned best = 0;
     unsigned best_count = 1;
 
-    if (!text[0] && coto_file_read_at(AT_FDCWD, file, text, MAP_TEXT) <= 0)
-        return 0;
-    for (char *line = text; line && *line; line = strchr(line, '\n')) {
+    for (const char *line = text; line && *line; line = strchr(line, '\n')) {
         unsigned inside;
         unsigned outside;
         unsigned count;
         line += *line == '\n';
-        if (sscanf(line, "%u %u %u", &inside, &outside, &count) != 3)
+        const char *at = line;
+        if (!take_number(&at, " ", &inside) || !take_number(&at, " ", &outside) ||
+            !take_number(&at, " ", &count) ||
+            !is_range(inside, count))
             break;
         unsigned wanted = COTO_IDMAP_BASE + number;
         if (wanted - inside < count && wanted >= inside)
@@ -78,6 +96,15 @@ static unsigned pick_from(const char *file, char text[MAP_TEXT], unsigned number
     return best;
 }
 
+/* The kernel lets a map be written once: `text` keeps what was read. */
+static unsigned pick_from(const char *file, char text[MAP_TEXT], unsigned number,
+                          struct coto_idmap *map)
+{
+    if (!text[0] && coto_file_read_at(AT_FDCWD, file, text, MAP_TEXT) <= 0)
+        return 0;
+    return coto_idmap_pick(text, number, map);
+}
+
 static bool may_map_ranges(void)
 {
     struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
@@ -87,29 +114,43 @@ static bool may_map_ranges(void)
     return syscall(SYS_capget, &header, data) == 0 && (data[0].effective & need) == need;
 }
 
-/* An id of the caller's range in /etc/subuid or /etc/subgid; 0: there is none. */
-static unsigned subordinate(const char *file, const char *name, unsigned number,
-                            struct coto_idmap *map)
+static bool is_word(const char *text, size_t len, const char *word)
 {
-    coto_auto_buf buf = {0};
-    coto_auto_fd fd = open(file, O_RDONLY | O_CLOEXEC);
+    return strlen(word) == len && memcmp(text, word, len) == 0;
+}
+
+/* A range that begins with root's id, or that does not fit into the numbers, is no range. */
+unsigned coto_idmap_subordinate(const char *text, uid_t uid, const char *name, unsigned number,
+                                struct coto_idmap *map)
+{
     char id[16];
 
-    if (fd < 0 || coto_fd_read_all(fd, 1 << 20, &buf))
-        return 0;
-    snprintf(id, sizeof id, "%u", (unsigned)getuid());
-    for (char *line = buf.data; line && *line; line = strchr(line, '\n')) {
-        char who[64];
+    snprintf(id, sizeof id, "%u", (unsigned)uid);
+    for (const char *line = text; line && *line; line = strchr(line, '\n')) {
         unsigned start;
         unsigned count;
         line += *line == '\n';
-        if (sscanf(line, "%63[^:]:%u:%u", who, &start, &count) != 3 || count == 0 ||
-            (strcmp(who, id) != 0 && (!name || strcmp(who, name) != 0)))
+        size_t len = strcspn(line, ":\n");
+        const char *at = line + len + 1;
+        if (line[len] != ':' || !(is_word(line, len, id) || (name && is_word(line, len, name))) ||
+            !take_number(&at, "", &start) || *at++ != ':' || !take_number(&at, "", &count) ||
+            !is_range(start, count) || start == 0)
             continue;
         note_few(map, count);
         return start + number % (count < 65536 ? count : 65536);
     }
     return 0;
+}
+
+static unsigned subordinate(const char *file, const char *name, unsigned number,
+                            struct coto_idmap *map)
+{
+    coto_auto_buf buf = {0};
+    coto_auto_fd fd = open(file, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0 || coto_fd_read_all(fd, 1 << 20, &buf))
+        return 0;
+    return coto_idmap_subordinate(coto_buf_str(&buf), getuid(), name, number, map);
 }
 
 static bool choose_subuid(struct coto_idmap *map)

@@ -29,3 +29,12 @@ int coto_idmap_choose(int mode, struct coto_idmap *ret_map, struct coto_err *err
 /* Writes the maps of a process that has just got a user namespace. */
 int coto_idmap_write(const struct coto_idmap *map, pid_t pid, uid_t uid, gid_t gid,
                      struct coto_err *err);
+
+/* The texts it is chosen by, each for one kind of id; 0: there is none. */
+
+/* An id inside the ranges of a map in /proc that this process may map: from COTO_IDMAP_BASE on an
+ * ordinary host, the upper end of the largest range inside a container. */
+unsigned coto_idmap_pick(const char *text, unsigned number, struct coto_idmap *map);
+/* One of the caller's range in /etc/subuid or /etc/subgid; name NULL: it has none. */
+unsigned coto_idmap_subordinate(const char *text, uid_t uid, const char *name, unsigned number,
+                                struct coto_idmap *map);

@@ -54,6 +54,10 @@ enum {
     FS_DEVICE = FS_READ | FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV,
 
     SCOPE_ABI6 = 3, /* abstract UNIX sockets, signals */
+
+    /* Of this program, until it executes another, and of domains that programs make for themselves:
+     * else each refusal that they provoke is a line in the host's audit log. */
+    LOG_OFF_ABI7 = 1 << 0 | 1 << 2,
 };
 
 /* Fields an older kernel does not know are zero, which it accepts. */
@@ -339,6 +343,7 @@ int coto_landlock_apply(const struct coto_landlock_ask *ask, int *ret_abi, struc
     struct walk walk; /* large, and used for noexec only: not cleared as a whole */
     struct ruleset_attr attr = {0};
     int abi = coto_landlock_abi();
+    unsigned flags = abi >= 7 ? LOG_OFF_ABI7 : 0;
 
     if (abi > ABI_KNOWN)
         abi = ABI_KNOWN;
@@ -358,7 +363,7 @@ int coto_landlock_apply(const struct coto_landlock_ask *ask, int *ret_abi, struc
     walk.tree_count = walk.parent_count = 0;
     if (add_rules(&apply, err))
         return -1;
-    if (syscall(SYS_landlock_restrict_self, ruleset, 0U)) {
+    if (syscall(SYS_landlock_restrict_self, ruleset, flags)) {
         coto_err_set(err, COTO_ERR_SYSTEM, errno, "landlock: restrict");
         return coto_err_remedy(err, "no_new_privs must be set first");
     }

@@ -146,8 +146,8 @@ int coto_mount_pivot(int root_fd, struct coto_err *err)
     if (fchdir(root_fd) || syscall(SYS_pivot_root, ".", ".")) {
         coto_err_set(err, COTO_ERR_WALL, errno, "pivot_root");
         /* EINVAL: "/" is the kernel's first file system, below which nothing can go. */
-        return coto_err_remedy(err, "if this host runs from an initramfs, switch_root to a real "
-                                    "root file system (or a tmpfs) first");
+        return coto_err_remedy(err, "on a host in its initramfs, switch_root to a real root file "
+                                    "system first");
     }
     return 0;
 }

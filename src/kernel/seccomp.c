@@ -165,8 +165,8 @@ static bool socket_holds(uint64_t family, uint64_t type, uint64_t protocol)
         return unix_holds(type, protocol);
     case FAMILY_INET:
     case FAMILY_INET6:
-        return (type == TYPE_STREAM || type == TYPE_DGRAM) &&
-               (protocol == 0 || protocol == PROTO_TCP || protocol == PROTO_UDP);
+        return (type == TYPE_STREAM && (protocol == 0 || protocol == PROTO_TCP)) ||
+               (type == TYPE_DGRAM && (protocol == 0 || protocol == PROTO_UDP));
     default:
         return false;
     }
@@ -176,7 +176,8 @@ static bool prctl_holds(uint32_t option, bool debug)
 {
     if (option == OPT_SET_SECCOMP)
         return debug;
-    return option != OPT_SET_MM && option != OPT_SET_PTRACER && option != OPT_SCHED_CORE;
+    return option != OPT_SET_MM && option != OPT_SET_PTRACER && option != OPT_SCHED_CORE &&
+           option != OPT_MEMORY_MERGE && option != OPT_SET_VMA;
 }
 
 static bool persona_holds(uint64_t persona)
@@ -221,6 +222,29 @@ static bool request_holds(uint32_t request)
     case REQ_TIOCSETD:
     case REQ_SETFLAGS:
     case REQ_FSSETXATTR:
+    case REQ_SNAPSHOT:
+    case REQ_SNAPSHOT_V2:
+    case REQ_SUBVOLUME:
+    case REQ_SUBVOLUME_V2:
+    case REQ_SUBVOLUME_FLAGS:
+    case REQ_SYNC:
+    case REQ_START_SYNC:
+    case REQ_VERITY:
+        return false;
+    default:
+        return true;
+    }
+}
+
+static bool command_holds(uint32_t command)
+{
+    switch (command) {
+    case CMD_OFD_GETLK:
+    case CMD_OFD_SETLK:
+    case CMD_OFD_SETLKW:
+    case CMD_SETLEASE:
+    case CMD_SETDELEG:
+    case CMD_NOTIFY:
         return false;
     default:
         return true;
@@ -238,7 +262,7 @@ static bool holds(enum check_id check, const uint64_t args[6])
     case CHECK_IOCTL:
         return request_holds((uint32_t)args[1]);
     case CHECK_FCNTL:
-        return (uint32_t)args[1] != CMD_SETLEASE && (uint32_t)args[1] != CMD_NOTIFY;
+        return command_holds((uint32_t)args[1]);
     case CHECK_PRCTL:
     case CHECK_PRCTL_DEBUG:
         return prctl_holds((uint32_t)args[0], check == CHECK_PRCTL_DEBUG);
@@ -248,6 +272,8 @@ static bool holds(enum check_id check, const uint64_t args[6])
         return mode_holds(args[1]);
     case CHECK_MKNODAT:
         return mode_holds(args[2]);
+    case CHECK_RENAME:
+        return !(args[4] & WHITEOUT);
     case CHECK_SCHED: /* SCHED_OTHER, SCHED_BATCH, SCHED_IDLE */
         return (uint32_t)args[0] != 1 && (policy == 0 || policy == 3 || policy == 5);
     case CHECK_PRIORITY: /* its process group and its uid are init's too */
@@ -278,6 +304,10 @@ static bool holds(enum check_id check, const uint64_t args[6])
         return !(args[3] & MAP_HUGE);
     case CHECK_MEMFD:
         return !(args[1] & MEMFD_HUGE);
+    case CHECK_SHMGET:
+        return !(args[2] & SHM_HUGE);
+    case CHECK_MADVISE:
+        return (uint32_t)args[2] != ADVICE_MERGEABLE;
     case CHECK_FADVISE:
         return (uint32_t)args[3] != ADVICE_DONTNEED;
     case CHECK_CHMOD:
@@ -495,8 +525,9 @@ static int compile_check(struct builder *b, enum check_id id)
         return compile_sockopt(b, deny);
     int next = emit_verdict(b, SECCOMP_RET_ALLOW);
     if (check->kind == DENY_VALUES) {
-        if (check->clauses[1][0].count)
-            next = emit_term(b, check->clauses[1], deny, next);
+        for (int i = 2; i > 0; i--)
+            if (check->clauses[i][0].count)
+                next = emit_term(b, check->clauses[i], deny, next);
         return emit_term(b, first, deny, next);
     }
     next = deny;

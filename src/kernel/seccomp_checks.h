@@ -29,12 +29,32 @@ enum {
     REQ_IFVLAN = 0x8982,
     REQ_BRIDGE = 0x89a0,
     REQ_BRIDGE_IF = 0x89a2,
+    /* Of btrfs, for anybody: subvolumes and snapshots, which outlive a tree's removal when they are read-only, and a
+     * sync of the whole file system, also by a file of /usr. Of several: a file that nobody can write to again. */
+    REQ_SNAPSHOT = 0x50009401,
+    REQ_SNAPSHOT_V2 = 0x50009417,
+    REQ_SUBVOLUME = 0x5000940e,
+    REQ_SUBVOLUME_V2 = 0x50009418,
+    REQ_SUBVOLUME_FLAGS = 0x4008941a,
+    REQ_SYNC = 0x9408,
+    REQ_VERITY = 0x40806685,
+    /* Locks of an open file: no limit counts them, and in a socket nobody sees them. Who asks for them first
+     * (F_OFD_GETLK) takes those of a process instead. */
+    CMD_OFD_GETLK = 36,
+    CMD_OFD_SETLK = 37,
+    CMD_OFD_SETLKW = 38,
     CMD_SETLEASE = 1024,
     RES_CORE = 4,
     CMD_NOTIFY = 1026,
+    CMD_SETDELEG = 1040, /* Linux 6.19: a lease by another name */
+    WHITEOUT = 4,        /* leaves a device node, which mknod may not make */
     OPT_SET_SECCOMP = 22,
     OPT_SET_MM = 35,
     OPT_SCHED_CORE = 62, /* a cookie of one's own idles the neighbour's hyperthread */
+    /* Pages of the same content in other processes and virtual machines, which a write then tells. */
+    OPT_MEMORY_MERGE = 67,
+    OPT_SET_VMA = 0x53564d41,
+    ADVICE_MERGEABLE = 12,
     OPT_SET_PTRACER = 0x59616d61,
     TYPE_FLAGS = 04000 | 02000000, /* SOCK_NONBLOCK, SOCK_CLOEXEC */
     FAMILY_UNIX = 1,
@@ -61,7 +81,10 @@ enum {
     WATCH_READS = 0x31,   /* IN_ACCESS, IN_OPEN, IN_CLOSE_NOWRITE: /usr is the host's own */
     MAP_HUGE = 0x40000,   /* the host's reserve of huge pages is in no memory limit */
     MEMFD_HUGE = 4,
+    SHM_HUGE = 04000,     /* for members of vm.hugetlb_shm_group */
 };
+
+#define REQ_START_SYNC 0x80089418u /* no enum has that */
 
 /* One argument, by its low word: (low & mask) is one of the values. In a rule
  * that allows by value the high word must be zero besides. */
@@ -69,12 +92,12 @@ struct term {
     unsigned char arg;
     unsigned char count;
     uint32_t mask;
-    uint32_t values[6];
+    uint32_t values[8];
 };
 
 enum check_kind {
     DENY_BITS,   /* fails when a bit of the mask is set, and one of the second term's, if any */
-    DENY_VALUES, /* fails when the first term of a clause matches, whatever the high word; two clauses at most */
+    DENY_VALUES, /* fails when the first term of a clause matches, whatever the high word */
     ALLOW,       /* holds when all terms of one clause match */
 };
 
@@ -96,23 +119,34 @@ struct check {
         {0, VALUES(FAMILY_UNIX)}, {1, TYPES(TYPE_STREAM, TYPE_DGRAM, TYPE_SEQPACKET)},             \
         {2, VALUES(0)}                                                                             \
     }
+/* Of other pairs the kernel has none, and starts modprobe twice to look for one. */
+#define INET_CLAUSE(type, protocol)                                                                \
+    {                                                                                              \
+        {0, VALUES(FAMILY_INET, FAMILY_INET6)}, {1, TYPES(type)}, {2, VALUES(0, protocol)}         \
+    }
 
 static const struct check checks[CHECK_COUNT] = {
     [CHECK_CLONE] = {DENY_BITS, {{{0, 0, NEW_FLAGS, {0}}}}},
     [CHECK_IOCTL] = {DENY_VALUES,
                      {{{1, VALUES(REQ_TIOCSTI, REQ_TIOCLINUX, REQ_TIOCCONS, REQ_TIOCSETD,
                                   REQ_SETFLAGS, REQ_FSSETXATTR)}},
-                      {{1, MASKED(~1u, REQ_IFBR, REQ_DLCI, REQ_IFVLAN, REQ_BRIDGE, REQ_BRIDGE_IF)}}}},
-    [CHECK_FCNTL] = {DENY_VALUES, {{{1, VALUES(CMD_SETLEASE, CMD_NOTIFY)}}}},
+                      {{1, MASKED(~1u, REQ_IFBR, REQ_DLCI, REQ_IFVLAN, REQ_BRIDGE, REQ_BRIDGE_IF)}},
+                      {{1, VALUES(REQ_SNAPSHOT, REQ_SNAPSHOT_V2, REQ_SUBVOLUME, REQ_SUBVOLUME_V2,
+                                  REQ_SUBVOLUME_FLAGS, REQ_SYNC, REQ_START_SYNC, REQ_VERITY)}}}},
+    [CHECK_FCNTL] = {DENY_VALUES,
+                     {{{1, VALUES(CMD_OFD_GETLK, CMD_OFD_SETLK, CMD_OFD_SETLKW, CMD_SETLEASE,
+                                  CMD_SETDELEG, CMD_NOTIFY)}}}},
     [CHECK_PRCTL] = {DENY_VALUES,
                      {{{0, VALUES(OPT_SET_SECCOMP, OPT_SET_MM, OPT_SET_PTRACER,
-                                  OPT_SCHED_CORE)}}}},
+                                  OPT_SCHED_CORE, OPT_MEMORY_MERGE, OPT_SET_VMA)}}}},
     [CHECK_PRCTL_DEBUG] = {DENY_VALUES,
-                           {{{0, VALUES(OPT_SET_MM, OPT_SET_PTRACER, OPT_SCHED_CORE)}}}},
+                           {{{0, VALUES(OPT_SET_MM, OPT_SET_PTRACER, OPT_SCHED_CORE,
+                                        OPT_MEMORY_MERGE, OPT_SET_VMA)}}}},
     /* Without the query -1, which compile_check adds. */
     [CHECK_PERSONALITY] = {ALLOW, {{{0, VALUES(0, 8, 0x20000, 0x20008, 0x40000)}}}},
     [CHECK_MKNOD] = {ALLOW, {{{1, MODES}}}},
     [CHECK_MKNODAT] = {ALLOW, {{{2, MODES}}}},
+    [CHECK_RENAME] = {DENY_BITS, {{{4, 0, WHITEOUT, {0}}}}},
     [CHECK_SCHED] = {ALLOW, {{{1, MASKED(~(uint32_t)RESET_ON_FORK, 0, 3, 5)}}}},
     [CHECK_PRIORITY] = {ALLOW, {{{0, VALUES(0)}}}},
     [CHECK_PERF] = {ALLOW, {{{1, VALUES(0)}}}},
@@ -120,10 +154,7 @@ static const struct check checks[CHECK_COUNT] = {
     [CHECK_RLIMIT] = {DENY_VALUES, {{{0, VALUES(RES_CORE)}}}},
     [CHECK_PRLIMIT] = {DENY_VALUES, {{{0, VALUES(1)}}}}, /* the rest: compile_prlimit */
     [CHECK_SOCKET] = {ALLOW,
-                      {UNIX_CLAUSE,
-                       {{0, VALUES(FAMILY_INET, FAMILY_INET6)},
-                        {1, TYPES(TYPE_STREAM, TYPE_DGRAM)},
-                        {2, VALUES(0, PROTO_TCP, PROTO_UDP)}}}},
+                      {UNIX_CLAUSE, INET_CLAUSE(TYPE_STREAM, PROTO_TCP), INET_CLAUSE(TYPE_DGRAM, PROTO_UDP)}},
     [CHECK_SOCKETPAIR] = {ALLOW, {UNIX_CLAUSE}},
     [CHECK_SOCKOPT] = {ALLOW, {{{0}}}}, /* all of it: sockopts, compile_sockopt */
     [CHECK_SENDTO] = {DENY_BITS, {{{3, 0, SEND_MORE, {0}}}}},
@@ -131,8 +162,10 @@ static const struct check checks[CHECK_COUNT] = {
     [CHECK_NOWAIT] = {DENY_BITS, {{{5, 0, READ_NOWAIT, {0}}}}},
     [CHECK_WATCH] = {DENY_BITS, {{{2, 0, WATCH_READS, {0}}}}},
     [CHECK_MMAP] = {DENY_BITS, {{{3, 0, MAP_HUGE, {0}}}}},
+    [CHECK_MADVISE] = {DENY_VALUES, {{{2, VALUES(ADVICE_MERGEABLE)}}}},
     [CHECK_FADVISE] = {DENY_VALUES, {{{3, VALUES(ADVICE_DONTNEED)}}}},
     [CHECK_MEMFD] = {DENY_BITS, {{{1, 0, MEMFD_HUGE, {0}}}}},
+    [CHECK_SHMGET] = {DENY_BITS, {{{2, 0, SHM_HUGE, {0}}}}},
     [CHECK_CHMOD] = {DENY_BITS, {{{1, 0, MODE_SETID, {0}}}}},
     [CHECK_CHMODAT] = {DENY_BITS, {{{2, 0, MODE_SETID, {0}}}}},
     [CHECK_OPEN] = {DENY_BITS, {{{2, 0, MODE_SETID, {0}}, {1, 0, OPEN_CREATES, {0}}}}},
@@ -143,8 +176,8 @@ static const struct check checks[CHECK_COUNT] = {
 
 /* The options that setsockopt(2) sets, by level and number. Left out is what keeps memory that no
  * limit counts (filters, keys, packet options, flow labels, memberships, saved SYNs), what loads
- * modules or changes code paths of the whole host (TCP_ULP, UDP_ENCAP, UDP_GRO, TCP_TX_DELAY), and
- * what nobody has asked for. Levels are in the order of their use. */
+ * modules or changes code paths of the whole host (TCP_ULP, UDP_ENCAP, UDP_GRO, TCP_TX_DELAY; times
+ * of packets, with each first and last socket that asks for them), and what nobody has asked for. Levels are in the order of their use. */
 struct span {
     unsigned char first, last;
 };
@@ -156,9 +189,10 @@ struct sockopt_level {
 #define SPANS(...) sizeof((struct span[]){__VA_ARGS__}) / sizeof(struct span), { __VA_ARGS__ }
 
 static const struct sockopt_level sockopts[] = {
-    /* to SO_BINDTODEVICE; SO_DETACH_FILTER to SO_INCOMING_CPU; SO_BINDTOIFINDEX, times of 64 bits;
-     * SO_TXREHASH to SO_PASSPIDFD */
-    {LEVEL_SOCKET, SPANS({1, 25}, {27, 49}, {62, 67}, {74, 76})},
+    /* to SO_BINDTODEVICE; SO_DETACH_FILTER to SO_INCOMING_CPU without SO_TIMESTAMP*; SO_BINDTOIFINDEX;
+     * time limits of 64 bits; SO_TXREHASH to SO_PASSPIDFD */
+    {LEVEL_SOCKET,
+     SPANS({1, 25}, {27, 28}, {30, 34}, {36, 36}, {38, 49}, {62, 62}, {66, 67}, {74, 76})},
     /* TCP_NODELAY to TCP_CONGESTION; TCP_THIN_*, TCP_USER_TIMEOUT; TCP_FASTOPEN to
      * TCP_NOTSENT_LOWAT; TCP_FASTOPEN_CONNECT; TCP_INQ */
     {PROTO_TCP, SPANS({1, 13}, {16, 18}, {23, 25}, {30, 30}, {36, 36})},

@@ -38,7 +38,8 @@ static void prefixes(const struct sink *sink, const struct check *check, uint32_
 {
     uint32_t mask = bits ? UINT32_MAX << (32 - bits) : 0;
 
-    if (!has_value(check->clauses[0], prefix, mask) && !has_value(check->clauses[1], prefix, mask))
+    if (!has_value(check->clauses[0], prefix, mask) && !has_value(check->clauses[1], prefix, mask) &&
+        !has_value(check->clauses[2], prefix, mask))
         send_row(sink, &(struct coto_seccomp_row){1, {{check->clauses[0][0].arg, mask, prefix}}});
     else if (bits < 32) {
         prefixes(sink, check, prefix, bits + 1);

@@ -138,7 +138,7 @@
     X(mkdirat, STRICT, ENOSYS, NONE) \
     X(unlinkat, STRICT, ENOSYS, NONE) \
     X(renameat, STRICT, ENOSYS, NONE) \
-    X(renameat2, STRICT, ENOSYS, NONE) \
+    X(renameat2, STRICT, ENOSYS, RENAME) \
     X(linkat, STRICT, ENOSYS, NONE) \
     X(symlinkat, STRICT, ENOSYS, NONE) \
     X(readlinkat, STRICT, ENOSYS, NONE) \
@@ -209,7 +209,7 @@
     X(mremap, STRICT, ENOSYS, NONE) \
     X(msync, STRICT, ENOSYS, NONE) \
     X(mincore, STRICT, ENOSYS, NONE) \
-    X(madvise, STRICT, ENOSYS, NONE) \
+    X(madvise, STRICT, ENOSYS, MADVISE) \
     X(mlock, STRICT, ENOSYS, NONE) \
     X(munlock, STRICT, ENOSYS, NONE) \
     X(mlock2, DEFAULT, ENOSYS, NONE) \
@@ -283,7 +283,8 @@
     X(setpriority, STRICT, ENOSYS, PRIORITY) \
     X(sched_yield, STRICT, ENOSYS, NONE) \
     X(sched_getaffinity, STRICT, ENOSYS, NONE) \
-    X(sched_setaffinity, STRICT, ENOSYS, NOT_INIT) \
+    /* A caller that pins (taskset) means it for what it starts, too (LI-05, CP-03). */ \
+    X(sched_setaffinity, DEBUG, EPERM, NOT_INIT) \
     X(sched_getparam, STRICT, ENOSYS, NONE) \
     X(sched_setparam, STRICT, ENOSYS, NOT_INIT) \
     X(sched_getscheduler, STRICT, ENOSYS, NONE) \
@@ -390,7 +391,7 @@
     X(pselect6, STRICT, ENOSYS, NONE) \
     X(ppoll, STRICT, ENOSYS, NONE) \
     X(eventfd2, STRICT, ENOSYS, NONE) \
-    X(shmget, DEFAULT, ENOSYS, NONE) \
+    X(shmget, DEFAULT, ENOSYS, SHMGET) \
     X(shmat, DEFAULT, ENOSYS, NONE) \
     X(shmdt, DEFAULT, ENOSYS, NONE) \
     X(shmctl, DEFAULT, ENOSYS, NONE) \
@@ -534,20 +535,21 @@
 #define COTO_SYSCALL_CHECKS(X) \
     X(NONE, 0, "") \
     X(CLONE, EPERM, "flags hold no CLONE_NEW*") \
-    X(IOCTL, EPERM, "request is not TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD, FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, nor one of bridges and VLANs (SIOC[GS]IFBR, SIOC[GS]IFVLAN, SIOCBR*, SIOC*DLCI)") \
-    X(FCNTL, EPERM, "command is not F_SETLEASE, F_NOTIFY") \
-    X(PRCTL, EINVAL, "option is not PR_SET_SECCOMP, PR_SET_MM, PR_SET_PTRACER, PR_SCHED_CORE") \
-    X(PRCTL_DEBUG, EINVAL, "option is not PR_SET_MM, PR_SET_PTRACER, PR_SCHED_CORE") \
+    X(IOCTL, EPERM, "request is not TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD, FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_ENABLE_VERITY, nor one of btrfs that makes or seals subvolumes or syncs, nor one of bridges and VLANs (SIOC[GS]IFBR, SIOC[GS]IFVLAN, SIOCBR*, SIOC*DLCI)") \
+    X(FCNTL, EPERM, "command is not F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_SETDELEG, F_NOTIFY") \
+    X(PRCTL, EINVAL, "option is not PR_SET_SECCOMP, PR_SET_MM, PR_SET_PTRACER, PR_SCHED_CORE, PR_SET_MEMORY_MERGE, PR_SET_VMA") \
+    X(PRCTL_DEBUG, EINVAL, "option is not PR_SET_MM, PR_SET_PTRACER, PR_SCHED_CORE, PR_SET_MEMORY_MERGE, PR_SET_VMA") \
     X(PERSONALITY, EPERM, "persona is 0, 8, 0x20000, 0x20008, 0x40000 or the query 0xffffffff") \
     X(MKNOD, EPERM, "mode is a regular file, FIFO or socket") \
     X(MKNODAT, EPERM, "mode is a regular file, FIFO or socket") \
+    X(RENAME, EINVAL, "flags hold no RENAME_WHITEOUT") \
     X(SCHED, EPERM, "pid is not 1, coto-init; policy is SCHED_OTHER, SCHED_BATCH or SCHED_IDLE") \
     X(PRIORITY, EPERM, "which is PRIO_PROCESS; who is not 1, coto-init") \
     X(PERF, EPERM, "pid is 0, the caller itself") \
     X(NOT_INIT, EPERM, "pid is not 1, coto-init") \
     X(RLIMIT, EINVAL, "resource is not RLIMIT_CORE") \
     X(PRLIMIT, EINVAL, "pid is not 1, coto-init; RLIMIT_CORE is only read") \
-    X(SOCKET, EAFNOSUPPORT, "UNIX stream, dgram, seqpacket; INET and INET6 stream, dgram with protocol 0, TCP, UDP") \
+    X(SOCKET, EAFNOSUPPORT, "UNIX stream, dgram, seqpacket; INET and INET6 stream with protocol 0, TCP, dgram with 0, UDP") \
     X(SOCKETPAIR, EAFNOSUPPORT, "UNIX stream, dgram or seqpacket, protocol 0") \
     X(SOCKOPT, ENOPROTOOPT, "the option is one of those listed in docs/SANDBOX.md") \
     X(SENDTO, EOPNOTSUPP, "flags hold no MSG_MORE") \
@@ -556,6 +558,8 @@
     X(WATCH, EPERM, "mask holds no IN_ACCESS, IN_OPEN, IN_CLOSE_NOWRITE") \
     X(MMAP, EPERM, "flags hold no MAP_HUGETLB") \
     X(MEMFD, EPERM, "flags hold no MFD_HUGETLB") \
+    X(SHMGET, EPERM, "flags hold no SHM_HUGETLB") \
+    X(MADVISE, EINVAL, "advice is not MADV_MERGEABLE") \
     X(FADVISE, EPERM, "advice is not POSIX_FADV_DONTNEED") \
     /* With COTO_SECCOMP_NOSETID only. */ \
     X(CHMOD, EPERM, "mode has no set-id bits") \

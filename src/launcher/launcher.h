@@ -96,7 +96,7 @@ struct shelf {
 /* What one box may have: the operator's ceiling, whatever the front says. Numbers begin with any,
  * what weakens a wall with none. */
 struct launcher_most {
-    int64_t memory, cpus, pids, disk, swap, tmp, inodes;
+    int64_t memory, cpus, pids, disk, swap, tmp, inodes, ptys;
     uint64_t caps;
     int64_t seccomp; /* the widest tier */
     int64_t idmaps;  /* a bit for each kind */
@@ -150,6 +150,7 @@ struct launcher {
     struct box *parking; /* wait for the template */
     bool ending;
     int64_t began_us, tick_us, sweep_us;
+    pid_t sweeper; /* 0: none */
 };
 
 /* box.c */
@@ -186,6 +187,9 @@ int launcher_apart_ask(struct launcher *l, struct box *box, struct channel *chan
 bool launcher_apart_is_dead(const struct box *box);
 /* Its process is dead, or was never asked. */
 void launcher_apart_gone(struct launcher *l, struct box *box, struct coto_usage *ret_usage);
+/* sweep.c: begins it, unless the last one is still at it; and the process. */
+void launcher_sweep(struct launcher *l);
+int launcher_sweep_main(void);
 /* apart_main.c: the process */
 int launcher_apart_main(int fd, const struct launcher_high *high);
 int launcher_await_frame(struct coto_sandbox *sandbox, struct coto_frame_reader *reader,

@@ -1,7 +1,7 @@
 /* coto-launch --keeper=FD [--max-sandboxes=N] [--generation=N] [--life=FD] [--memory=N] and other
  * ceilings (most.c) [--high-isolation=N] [--high-runtime=NAME] [--high-image=NAME]
  * [--high-images-dir=DIR] [--high-image-key=FILE] [--high-allow-runtime=NAME[@VERSION]]...: started by coto-serve, never by hand; with --box=FD
- * by itself (apart.c). Boxes of different generations have different numbers, so that the front
+ * by itself (apart.c), and with --sweep (sweep.c). Boxes of different generations have different numbers, so that the front
  * cannot take one for another. The descriptor of life is a lock that tells the next service
  * that we are still here; nobody else gets it. */
 #include "launcher/launcher.h"
@@ -125,6 +125,8 @@ int main(int argc, char **argv)
     int keeper = -1;
     int box = -1;
 
+    if (argc == 2 && strcmp(argv[1], "--sweep") == 0)
+        return launcher_sweep_main();
     l.most = launcher_any;
     for (int i = 1; i < argc; i++) {
         long v;

@@ -39,7 +39,8 @@ bool launcher_take_most(struct launcher_most *most, const char *arg)
     } rows[] = {{"--memory=", &most->memory}, {"--cpus=", &most->cpus},
                 {"--pids=", &most->pids},     {"--disk=", &most->disk},
                 {"--swap=", &most->swap},     {"--tmp-size=", &most->tmp},
-                {"--inodes=", &most->inodes}, {"--caps=", (int64_t *)&most->caps},
+                {"--inodes=", &most->inodes}, {"--ptys=", &most->ptys},
+                {"--caps=", (int64_t *)&most->caps},
                 {"--seccomp=", &most->seccomp}, {"--idmaps=", &most->idmaps}};
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -74,6 +75,7 @@ static const char *beyond(const struct launcher_most *most, const struct coto_pl
                 {"swap", plan->swap_bytes > most->swap},
                 {"tmp-size", plan->tmp_bytes > most->tmp},
                 {"inodes", plan->inodes > most->inodes},
+                {"ptys", plan->ptys > most->ptys},
                 {"cap-add", plan->caps & ~most->caps},
                 {"seccomp", plan->seccomp_tier > most->seccomp},
                 {"idmap", !(most->idmaps >> plan->idmap & 1)},

@@ -306,9 +306,7 @@ void launcher_tick(struct launcher *l)
         l->began_us = now;
     if (now - l->sweep_us > (now - l->began_us < EARLY_US ? SWEEP_EARLY_US : SWEEP_US)) {
         l->sweep_us = now;
-        for (size_t i = 0; i < coto_driver_count; i++)
-            if (coto_drivers[i]->sweep)
-                coto_drivers[i]->sweep();
+        launcher_sweep(l);
     }
     l->status.target = 0;
     for (unsigned i = 0; i < l->shelf_count; i++) {

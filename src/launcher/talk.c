@@ -4,6 +4,7 @@
 #include "drivers/launcher/talk.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -158,6 +159,7 @@ static void add_channel(struct launcher *l, struct channel *channel, int fd)
     launcher_answer_error(l, channel, &err);
 }
 
+/* Not answered: the front asks in its loop, which waits for nobody. */
 static void warm(struct launcher *l, struct channel *channel, const struct coto_frame *frame)
 {
     struct coto_err err = {0};
@@ -168,14 +170,13 @@ static void warm(struct launcher *l, struct channel *channel, const struct coto_
     else if (!shelf)
         shelf = launcher_add_shelf(l, frame, &err);
     if (err.kind || !shelf) {
-        launcher_answer_error(l, channel, &err);
+        fprintf(stderr, "coto-launch: %s\n", err.text);
         return;
     }
     shelf->min = (unsigned)coto_field_num(frame, COTO_TAG_L_MIN);
     shelf->max = (unsigned)coto_field_num(frame, COTO_TAG_L_MAX);
     shelf->max = shelf->max < shelf->min ? shelf->min : shelf->max;
     shelf->target = shelf->min;
-    launcher_answer_done(l, channel);
 }
 
 static void ask_apart(struct launcher *l, struct channel *channel, struct box *box)

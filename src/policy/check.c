@@ -75,6 +75,9 @@ static int check_docker(const struct coto_policy *policy, struct coto_err *err)
                             "import it with 'coto image import' and use --isolation container, or "
                             "pin its digest with --image NAME@sha256:...",
                             err);
+    if (coto_policy_num(policy, COTO_OPT_PTYS) > 0)
+        return not_at_level(policy, COTO_OPT_PTYS, "has no terminals: engines do not limit them",
+                            "leave ptys out, or use --isolation process or container", err);
     if (coto_policy_num(policy, COTO_OPT_IDMAP) != COTO_IDMAP_AUTO)
         return not_at_level(policy, COTO_OPT_IDMAP, "maps ids as the engine is set up to",
                             "leave idmap out; the engine has userns-remap", err);

@@ -163,10 +163,38 @@ static int refuse_lists_for_scalars(const struct coto_buf *records, const char *
     return 0;
 }
 
+static int apply_pairs(struct coto_policy *policy, const struct coto_buf *pairs, const char *origin,
+                       struct coto_err *err)
+{
+    const char *key, *value;
+
+    if (refuse_lists_for_scalars(pairs, origin, err) ||
+        apply_own_profile(policy, pairs, origin, err))
+        return -1;
+    for (size_t pos = 0; coto_policy_next_pair(pairs, &pos, &key, &value);)
+        if (!is_profile_key(key) &&
+            coto_policy_set_key(policy, key, value, COTO_SOURCE_FILE, origin, err))
+            return -1;
+    return 0;
+}
+
+int coto_policy_apply_pairs(struct coto_policy *policy, const struct coto_buf *pairs,
+                            const char *origin, struct coto_err *err)
+{
+    struct coto_policy changed;
+
+    if (coto_policy_copy(policy, &changed, err))
+        return -1;
+    int failed = apply_pairs(&changed, pairs, origin, err);
+    coto_policy_fini(failed ? &changed : policy);
+    if (!failed)
+        *policy = changed;
+    return failed;
+}
+
 int coto_policy_apply_file(struct coto_policy *policy, const char *path, struct coto_err *err)
 {
     coto_auto_buf records = {0};
-    const char *key, *value;
     char origin[sizeof policy->v[0].origin];
     size_t len = strlen(path);
 
@@ -177,12 +205,5 @@ int coto_policy_apply_file(struct coto_policy *policy, const char *path, struct 
         memcpy(origin, path, len + 1);
     else
         snprintf(origin, sizeof origin, "...%s", path + len - (sizeof origin - 4));
-    if (refuse_lists_for_scalars(&records, origin, err) ||
-        apply_own_profile(policy, &records, origin, err))
-        return -1;
-    for (size_t pos = 0; coto_policy_next_pair(&records, &pos, &key, &value);)
-        if (!is_profile_key(key) &&
-            coto_policy_set_key(policy, key, value, COTO_SOURCE_FILE, origin, err))
-            return -1;
-    return 0;
+    return coto_policy_apply_pairs(policy, &records, origin, err);
 }

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #define PREFIX "sha256:"
@@ -164,6 +163,23 @@ static int other_digest(const struct coto_image_ref *ref, const char *found, str
     return coto_err_remedy(err, "import the image you pinned, or pin the one you have");
 }
 
+int coto_image_lock(int listing, bool to_write)
+{
+    struct flock lock = {.l_type = to_write ? F_WRLCK : F_RDLCK, .l_whence = SEEK_SET};
+
+    return fcntl(listing, F_OFD_SETLK, &lock);
+}
+
+/* The listing with a read lock; -1 with errno ENOENT or EAGAIN when it is being removed. */
+static int hold(int dir)
+{
+    coto_auto_fd listing = coto_path_open_beneath(dir, "listing", O_RDONLY, 0);
+
+    if (listing < 0 || coto_image_lock(listing, false))
+        return -1;
+    return coto_take_fd(&listing);
+}
+
 /* 1 when this store has it not. */
 static int open_in(const char *store, const struct coto_image_ref *ref,
                    struct coto_image *ret_image, struct coto_err *err)
@@ -186,8 +202,11 @@ static int open_in(const char *store, const struct coto_image_ref *ref,
         return errno == ENOENT
                    ? 1
                    : coto_err_set(err, COTO_ERR_INPUT, errno, "image sha256:%s", digest);
-    if (flock(dir, LOCK_SH | LOCK_NB))
-        return 1; /* it is being removed */
+    coto_auto_fd lock = hold(dir);
+    if (lock < 0)
+        return errno == ENOENT || errno == EAGAIN || errno == EACCES
+                   ? 1
+                   : coto_err_set(err, COTO_ERR_INPUT, errno, "image sha256:%s: listing", digest);
     coto_buf_addf(&whole, "%s/%s", store, path);
     if (whole.failed)
         return coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "image");
@@ -195,6 +214,7 @@ static int open_in(const char *store, const struct coto_image_ref *ref,
     memcpy(ret_image->digest, digest, sizeof digest);
     ret_image->path = coto_take_ptr(whole.data);
     ret_image->fd = coto_take_fd(&dir);
+    ret_image->lock = coto_take_fd(&lock);
     return 0;
 }
 
@@ -224,8 +244,10 @@ int coto_image_open(const char *dir, const char *text, struct coto_image *ret_im
 
 void coto_image_close(struct coto_image *image)
 {
-    if (image->path)
+    if (image->path) {
         coto_own_close(&image->fd);
+        coto_own_close(&image->lock);
+    }
     free(image->path);
-    *image = (struct coto_image){.fd = -1};
+    *image = (struct coto_image){.fd = -1, .lock = -1};
 }

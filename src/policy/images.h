@@ -7,8 +7,8 @@
  *   STORE/tmp/                what is being made; never looked at from here
  *
  * A store is root's /var/lib/coto/images, or a user's $XDG_DATA_HOME/coto/images, who
- * sees root's behind it. Who uses an image holds a shared lock on its directory, so that
- * `coto image remove` can tell.
+ * sees root's behind it. Who uses an image holds a read lock on its listing, so that
+ * `coto image remove` can tell; a lock that keeps others out is only for who may write.
  */
 #pragma once
 
@@ -47,12 +47,15 @@ struct coto_image {
     char name[COTO_IMAGE_NAME_MAX + 1]; /* "" when it was asked for by digest */
     char digest[COTO_SHA256_HEX];
     char *path; /* of its directory */
-    int fd;     /* of its directory, with a shared lock: keep it as long as the image is used */
+    int fd;     /* of its directory */
+    int lock;   /* its listing, with a read lock: keep it as long as the image is used */
 };
 
 /* Finds what the text names. A name that points to another digest than the pinned one is
  * an error of its own. That the tree is still what its digest says is not looked at here. */
 int coto_image_open(const char *dir, const char *text, struct coto_image *ret_image,
                     struct coto_err *err);
+/* A lock on a listing, at once or not at all; to write needs a descriptor that can. -1 with errno. */
+int coto_image_lock(int listing, bool to_write);
 void coto_image_close(struct coto_image *image); /* twice if need be */
 #define coto_auto_image __attribute__((cleanup(coto_image_close))) struct coto_image

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "policy/policy.h"
 
 #include <stdbool.h>
 
@@ -13,3 +14,6 @@ int coto_policy_parse_text(const char *what, const char *path, int fd, struct co
 /* Moves *pos past one pair; false at the end. */
 bool coto_policy_next_pair(const struct coto_buf *pairs, size_t *pos, const char **ret_key,
                            const char **ret_value);
+/* Overlays a policy with them: all, or none where one is refused. */
+int coto_policy_apply_pairs(struct coto_policy *policy, const struct coto_buf *pairs,
+                            const char *origin, struct coto_err *err);

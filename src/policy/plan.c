@@ -157,6 +157,7 @@ static void set_limits(const struct coto_policy *p, struct coto_plan *plan)
     plan->inodes = coto_policy_num(p, COTO_OPT_INODES);
     plan->output_bytes = coto_policy_num(p, COTO_OPT_OUTPUT_LIMIT);
     plan->nofile = coto_policy_num(p, COTO_OPT_NOFILE);
+    plan->ptys = coto_policy_num(p, COTO_OPT_PTYS);
     plan->fsize_bytes = coto_policy_num(p, COTO_OPT_FSIZE);
     plan->iops = coto_policy_num(p, COTO_OPT_IOPS);
     plan->output_kill = coto_policy_num(p, COTO_OPT_ON_OUTPUT_LIMIT) == COTO_OUTPUT_KILL;
@@ -266,7 +267,7 @@ static int limit_not_set(coto_wallset named, struct coto_err *err)
 /* Where the kernel has no AppArmor, Landlock does its work and nothing is missing. */
 static coto_wallset apparmor_wall(const struct coto_plan *plan)
 {
-    static _Thread_local char word[8]; /* as the kernel was started */
+    static _Thread_local char word[2]; /* as the kernel was started */
 
     if (plan->apparmor && !word[0] &&
         coto_file_read_at(AT_FDCWD, "/sys/module/apparmor/parameters/enabled", word, sizeof word) <= 0)

@@ -71,7 +71,7 @@ struct coto_plan {
     int64_t timeout_ms, cpu_time_ms;
     int64_t memory_bytes, swap_bytes, cpus_milli, pids;
     int64_t disk_bytes, tmp_bytes, inodes;
-    int64_t output_bytes, nofile, fsize_bytes, iops;
+    int64_t output_bytes, nofile, ptys, fsize_bytes, iops;
     bool output_kill;
 
     struct coto_plan_path *mounts;
@@ -124,6 +124,8 @@ int coto_plan_make(const struct coto_policy *policy, const struct coto_source_co
                    struct coto_plan *ret_plan, struct coto_err *err);
 /* --copy alone, for a plan that has nothing but its workdir and isolation. */
 int coto_plan_add_copies(const struct coto_policy *policy, struct coto_plan *plan, struct coto_err *err);
+/* Nothing tells the language: neither what was asked for ("" nothing), nor the file (NULL none). */
+int coto_plan_refuse_language(const char *asked, const char *file, struct coto_err *err);
 /* An image of `coto image` becomes the plan's root file system. */
 struct coto_plan_image {
     const char *name;

@@ -3,47 +3,14 @@
 #include "policy/plan_int.h"
 
 #include "base/fd.h"
+#include "base/mountinfo.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TEXT_MAX ((size_t)4 << 20)
-
-/* The kernel writes blanks, line ends and backslashes as \ooo. */
-static void unescape(char *text)
-{
-    char *to = text;
-
-    for (const char *from = text; *from;) {
-        bool octal = from[0] == '\\' && strspn(from + 1, "01234567") >= 3;
-        if (octal) {
-            *to++ = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 | (from[3] - '0'));
-            from += 4;
-        } else {
-            *to++ = *from++;
-        }
-    }
-    *to = '\0';
-}
-
-/* The fifth field of a line of mountinfo, in place; NULL when it has none. */
-static char *mount_point(char *line)
-{
-    char *at = line;
-
-    for (int i = 0; i < 4 && at; i++) {
-        at = strchr(at, ' ');
-        at = at ? at + 1 : NULL;
-    }
-    if (at)
-        at[strcspn(at, " ")] = '\0';
-    if (at)
-        unescape(at);
-    return at;
-}
 
 /* A root file system's own are not shown: the sandbox has others (init/rootfs.c). */
 static bool is_left_out(const struct coto_plan_shown *tree, const char *path)
@@ -85,36 +52,13 @@ static int read_mounts(const struct coto_plan_shown *shown, struct coto_buf *tex
 
 /* ---- other names ---- */
 
-struct mount {
-    int id;
-    char dev[32];
-    char root[PATH_MAX]; /* of the file system, what is mounted */
-    char point[PATH_MAX];
-};
-
-/* The next line that makes sense. */
-static bool next_mount(const char **cursor, struct mount *ret)
-{
-    while (*cursor && **cursor) {
-        const char *line = *cursor;
-        const char *end = strchr(line, '\n');
-        *cursor = end ? end + 1 : NULL;
-        if (sscanf(line, "%d %*d %31s %4095s %4095s", &ret->id, ret->dev, ret->root, ret->point) != 4)
-            continue;
-        unescape(ret->root);
-        unescape(ret->point);
-        return true;
-    }
-    return false;
-}
-
 static const char *tail(const char *path, const char *dir)
 {
     return path + (strcmp(dir, "/") == 0 ? 0 : strlen(dir));
 }
 
 /* Which mount the descriptor is on. */
-static bool own_mount(const struct coto_plan_shown *shown, const char *text, struct mount *ret)
+static bool own_mount(const struct coto_plan_shown *shown, char *text, struct coto_mount *ret)
 {
     char path[64], info[1024];
 
@@ -123,10 +67,25 @@ static bool own_mount(const struct coto_plan_shown *shown, const char *text, str
     const char *at = n > 0 ? strstr(info, "mnt_id:") : NULL;
     int id = at ? atoi(at + strlen("mnt_id:")) : -1;
 
-    while (next_mount(&text, ret))
+    while (coto_mountinfo_next(&text, ret))
         if (ret->id == id)
             return coto_plan_is_below(shown->path, ret->point);
     return false;
+}
+
+bool coto_plan_other_name(const struct coto_mount *own, const struct coto_mount *other,
+                          const char *path, struct coto_buf *name)
+{
+    coto_auto_buf inside = {0}; /* its place in the file system */
+
+    coto_buf_addf(&inside, "%s%s", strcmp(own->root, "/") == 0 ? "" : own->root,
+                  tail(path, own->point));
+    if (strcmp(other->dev, own->dev) != 0 || !coto_plan_is_below(coto_buf_str(&inside), other->root))
+        return false;
+    coto_buf_addf(name, "%s%s", strcmp(other->point, "/") == 0 ? "" : other->point,
+                  tail(coto_buf_str(&inside), other->root));
+    name->failed |= inside.failed;
+    return name->len > 0;
 }
 
 /* Only names by which more of the file system is there, or all of the host: that somebody has mounted a
@@ -136,28 +95,27 @@ int coto_plan_check_names(const struct coto_plan_shown *shown,
                           struct coto_err *err)
 {
     coto_auto_buf text = {0};
-    coto_auto_buf inside = {0};
-    struct mount own, other;
+    coto_auto_buf again = {0};
+    struct coto_mount own, other;
 
     if (read_mounts(shown, &text, err))
         return -1;
-    if (!own_mount(shown, coto_buf_str(&text), &own))
+    coto_buf_add(&again, text.data, text.len);
+    if (again.failed)
+        return coto_plan_no_memory(err);
+    if (!own_mount(shown, text.data, &own))
         return 0;
-    coto_buf_addf(&inside, "%s%s", strcmp(own.root, "/") == 0 ? "" : own.root,
-                  tail(shown->path, own.point));
-    for (const char *cursor = text.data; next_mount(&cursor, &other);) {
+    for (char *cursor = again.data; coto_mountinfo_next(&cursor, &other);) {
         coto_auto_buf name = {0};
         struct coto_plan_shown named = *shown;
-        if (other.id == own.id || strcmp(other.dev, own.dev) != 0 ||
-            !coto_plan_is_below(coto_buf_str(&inside), other.root) ||
+        if (other.id == own.id ||
             (strcmp(other.point, "/") != 0 && strlen(other.root) >= strlen(own.root)))
             continue;
-        coto_buf_addf(&name, "%s%s", strcmp(other.point, "/") == 0 ? "" : other.point,
-                      tail(coto_buf_str(&inside), other.root));
-        named.path = coto_buf_str(&name);
-        if (name.failed || inside.failed)
+        bool has_name = coto_plan_other_name(&own, &other, shown->path, &name);
+        if (name.failed)
             return coto_plan_no_memory(err);
-        if (name.len > 0 && judge_name(&named, err))
+        named.path = coto_buf_str(&name);
+        if (has_name && judge_name(&named, err))
             return -1;
     }
     return 0;
@@ -168,17 +126,13 @@ int coto_plan_check_names(const struct coto_plan_shown *shown,
 int coto_plan_check_below(const struct coto_plan_shown *tree, struct coto_err *err)
 {
     coto_auto_buf text = {0};
+    struct coto_mount mount;
 
     if (read_mounts(tree, &text, err))
         return -1;
-    for (char *line = text.data, *next; line && *line; line = next) {
-        next = strchr(line, '\n');
-        if (next)
-            *next++ = '\0';
-        const char *path = mount_point(line);
-        if (path && strcmp(path, tree->path) != 0 && coto_plan_is_below(path, tree->path) &&
-            !is_left_out(tree, path) && judge(tree, path, err))
+    for (char *cursor = text.data; coto_mountinfo_next(&cursor, &mount);)
+        if (strcmp(mount.point, tree->path) != 0 && coto_plan_is_below(mount.point, tree->path) &&
+            !is_left_out(tree, mount.point) && judge(tree, mount.point, err))
             return -1;
-    }
     return 0;
 }

@@ -178,7 +178,7 @@ static void list_languages(struct coto_buf *out)
         coto_buf_addf(out, "%s%s", i ? ", " : "", coto_languages[i].name);
 }
 
-static int unknown_language(const char *asked, const char *file, struct coto_err *err)
+int coto_plan_refuse_language(const char *asked, const char *file, struct coto_err *err)
 {
     coto_auto_buf names = {0};
 
@@ -208,7 +208,7 @@ static int find_language(const struct coto_policy *policy, struct job *job,
         job->language = coto_language_detect(job->code->file, file->data ? file->data : "",
                                              file->len, &is_elf);
     if (!job->language && !is_elf)
-        return unknown_language(asked, job->code->file, err);
+        return coto_plan_refuse_language(asked, job->code->file, err);
     return 0;
 }
 
@@ -337,7 +337,7 @@ int coto_plan_add_code(const struct coto_policy *policy, const struct coto_sourc
 
     const char *asked = coto_policy_str(policy, COTO_OPT_LANG);
     if (code->is_command && *asked && !coto_language_find(asked))
-        return unknown_language(asked, NULL, err);
+        return coto_plan_refuse_language(asked, NULL, err);
     if (code->is_command)
         return add_command(code->argv, plan, err);
     if (!code->file && !code->text) {

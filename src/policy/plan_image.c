@@ -125,6 +125,6 @@ int coto_plan_open_image(const struct coto_policy *policy, struct coto_plan *pla
     if (!plan->image && !(plan->image = strdup(text)))
         return coto_plan_no_memory(err);
     memcpy(plan->image_digest, image.digest, sizeof plan->image_digest);
-    plan->image_lock = coto_take_fd(&image.fd);
+    plan->image_lock = coto_take_fd(&image.lock);
     return coto_take_fd(&fd);
 }

@@ -76,5 +76,10 @@ int coto_plan_check_forbidden(const struct coto_plan_shown *shown, struct coto_e
 int coto_plan_check_names(const struct coto_plan_shown *shown,
                           int (*judge_name)(const struct coto_plan_shown *, struct coto_err *),
                           struct coto_err *err);
+/* The name a path below one mount has by another; false when it is not there. Memory may be
+ * short: see name->failed. */
+struct coto_mount;
+bool coto_plan_other_name(const struct coto_mount *own, const struct coto_mount *other,
+                          const char *path, struct coto_buf *name);
 /* The same for everything that is mounted below it (plan_below.c). */
 int coto_plan_check_below(const struct coto_plan_shown *tree, struct coto_err *err);

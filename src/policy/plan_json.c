@@ -31,6 +31,7 @@ static void add_limits(const struct coto_plan *plan, struct coto_json *json)
     add_limit(json, "output_bytes", plan->output_bytes);
     coto_json_str(json, "on_output_limit", plan->output_kill ? "kill" : "cut");
     add_limit(json, "nofile", plan->nofile);
+    add_limit(json, "ptys", plan->ptys);
     add_limit(json, "fsize_bytes", plan->fsize_bytes);
     add_limit(json, "iops", plan->iops);
     coto_json_end(json, '}');

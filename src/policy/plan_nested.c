@@ -11,6 +11,7 @@
  */
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/weak.h"
 #include "policy/plan_int.h"
 
 #include <fcntl.h>
@@ -36,7 +37,8 @@ int coto_plan_walk(int dirfd, const char *path, size_t *ret_len)
         memcpy(name, path + start, n);
         name[n] = '\0';
         *ret_len = done = start + n;
-        int next = openat(at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        int follow = coto_up("beneath") ? O_NOFOLLOW : 0;
+        int next = openat(at, name, O_PATH | follow | O_CLOEXEC);
         if (next < 0)
             return errno == ENOENT ? COTO_WALK_MISSING : -1;
         close(at);

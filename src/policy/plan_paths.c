@@ -1,6 +1,7 @@
 /* Host paths of a plan: opened here, once, and never resolved by name again. */
 #include "base/own.h"
 #include "base/units.h"
+#include "base/weak.h"
 #include "policy/plan_int.h"
 
 #include <errno.h>
@@ -188,7 +189,7 @@ static int open_copy(const char *source, struct coto_plan_path *ret_path, struct
     struct stat st;
 
     /* "link/" would be followed in spite of O_NOFOLLOW. */
-    while (len > 1 && source[len - 1] == '/')
+    while (coto_up("slash") && len > 1 && source[len - 1] == '/')
         len--;
     coto_buf_add(&bare, source, len);
     if (bare.failed)

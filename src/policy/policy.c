@@ -43,8 +43,6 @@ void coto_policy_fini(struct coto_policy *policy)
         coto_value_fini(&policy->v[i]);
 }
 
-/* ---- setting ---- */
-
 static int copy_list(const struct coto_strv *from, struct coto_strv *to)
 {
     for (size_t i = 0; i < from->count; i++)
@@ -52,6 +50,27 @@ static int copy_list(const struct coto_strv *from, struct coto_strv *to)
             return -1;
     return 0;
 }
+
+int coto_policy_copy(const struct coto_policy *from, struct coto_policy *ret_policy,
+                     struct coto_err *err)
+{
+    struct coto_policy fresh = {0};
+
+    for (int i = 0; i < COTO_OPT_COUNT; i++) {
+        struct coto_value *to = &fresh.v[i];
+        *to = from->v[i];
+        to->str = to->str ? strdup(to->str) : NULL;
+        to->list = (struct coto_strv){0};
+        if (!to->str != !from->v[i].str || copy_list(&from->v[i].list, &to->list)) {
+            coto_policy_fini(&fresh);
+            return coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "policy");
+        }
+    }
+    *ret_policy = fresh;
+    return 0;
+}
+
+/* ---- setting ---- */
 
 static void add_source_remedy(enum coto_source source, const char *origin, struct coto_err *err)
 {

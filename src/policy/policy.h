@@ -40,6 +40,8 @@ struct coto_policy {
 /* All rows' defaults. */
 int coto_policy_init(struct coto_policy *policy, struct coto_err *err);
 void coto_policy_fini(struct coto_policy *policy);
+int coto_policy_copy(const struct coto_policy *from, struct coto_policy *ret_policy,
+                     struct coto_err *err);
 
 /* Sets one option from text. For LIST and MAP the first set from a new source
  * replaces what lower sources gave; further sets from the same source add. */
@@ -59,7 +61,7 @@ int coto_policy_apply_env(struct coto_policy *policy, char *const *envp, struct 
 int coto_policy_apply_docker_env(struct coto_policy *policy, char *const *envp,
                                  struct coto_err *err);
 /* Overlays a policy file: the text is parsed by the coto-policy helper program
- * (libyaml), which knows nothing but text; keys are checked here. */
+ * (libyaml), which knows nothing but text; keys are checked here. A refused file changes nothing. */
 int coto_policy_apply_file(struct coto_policy *policy, const char *path, struct coto_err *err);
 /* Opens a file that the caller named for reading (`what` says in messages for what), and never
  * waits for it: a regular file, /dev/null, or a pipe such as /dev/stdin or a shell's <(...), which is

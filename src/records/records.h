@@ -113,7 +113,7 @@ struct coto_records_config {
     struct coto_loop *loop;
     enum coto_durable durable;
     unsigned keep_days; /* executions and sandboxes that ended; 0: 30 */
-    int64_t keep_rows;  /* executions at most; 0: a million */
+    int64_t keep_rows;  /* executions, and ended sandboxes, at most; 0: a million */
     int64_t keep_bytes; /* of answers with a key, and of results of async executions; 0: 64 MiB */
 };
 

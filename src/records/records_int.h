@@ -33,6 +33,7 @@ struct coto_records {
     sqlite3_stmt *write[ST_WRITE_COUNT];
     bool is_full_sync;
     int64_t prune_us; /* next time */
+    int64_t grown;    /* bytes of answers and results since the last */
 
     pthread_t thread;
     bool has_thread;

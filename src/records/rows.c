@@ -226,6 +226,9 @@ int records_prune(struct coto_records *r, bool *ret_more)
         {"DELETE FROM sandboxes WHERE id IN (SELECT id FROM sandboxes"
          " WHERE ended < " CUTOFF("days") " LIMIT " PRUNE_ROWS ")",
          r->config.keep_days},
+        {"DELETE FROM sandboxes WHERE id IN (SELECT id FROM sandboxes"
+         " WHERE ended IS NOT NULL ORDER BY ended DESC LIMIT " PRUNE_ROWS " OFFSET ?1)",
+         r->config.keep_rows},
         {"DELETE FROM idempotency WHERE rowid IN (SELECT rowid FROM idempotency"
          " WHERE created < " CUTOFF("hours") " LIMIT " PRUNE_ROWS ")",
          24},

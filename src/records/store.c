@@ -4,9 +4,11 @@
 #include "base/own.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define APPLICATION 0x636f746f /* "coto" */
@@ -107,11 +109,20 @@ int records_fail(const struct coto_records *r, sqlite3 *db, const char *what, st
 
 /* ---- opening ---- */
 
-static int open_one(struct coto_records *r, int flags, sqlite3 **ret_db, struct coto_err *err)
-{
-    char path[4200];
+#define PATH 4200
 
-    snprintf(path, sizeof path, "%s/records.db", r->config.dir);
+static char *path_of(const struct coto_records *r, const char *name, char ret_path[PATH])
+{
+    snprintf(ret_path, PATH, "%s/%s", r->config.dir, name);
+    return ret_path;
+}
+
+static int open_one(struct coto_records *r, const char *name, int flags, sqlite3 **ret_db,
+                    struct coto_err *err)
+{
+    char path[PATH];
+
+    path_of(r, name, path);
     if (sqlite3_open_v2(path, ret_db, flags | SQLITE_OPEN_NOMUTEX, NULL))
         return records_fail(r, *ret_db, "open", err);
     sqlite3_extended_result_codes(*ret_db, 1);
@@ -141,18 +152,59 @@ static int ask(sqlite3 *db, const char *sql, int64_t *ret_number, char *ret_text
     return sqlite3_finalize(statement) == SQLITE_OK && code == SQLITE_ROW ? 0 : -1;
 }
 
-static int check_version(struct coto_records *r, bool *ret_new, bool *ret_old, struct coto_err *err)
+/* Never an empty file: it is made under another name, so that one that is empty was cut. */
+static int make(struct coto_records *r, struct coto_err *err)
 {
-    int64_t application = 0, version = 0, tables = 0;
+    char path[PATH], journal[PATH], final[PATH];
+    sqlite3 *db = NULL;
+
+    unlink(path_of(r, "records.new", path)); /* of a service that was killed here */
+    unlink(path_of(r, "records.new-journal", journal));
+    coto_auto_fd fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        coto_err_set(err, COTO_ERR_SYSTEM, errno, "records in '%s': open", r->config.dir);
+        return coto_err_remedy(err, "%s", remedy_of(errno == ENOSPC ? SQLITE_FULL : SQLITE_CANTOPEN));
+    }
+    coto_own_close(&fd);
+    int failed = open_one(r, "records.new", SQLITE_OPEN_READWRITE, &db, err);
+    if (!failed && records_exec(db, schema))
+        failed = records_fail(r, db, "make", err);
+    sqlite3_close(db);
+    if (!failed && (rename(path, path_of(r, "records.db", final)) ||
+                    (r->claim_fd >= 0 && fsync(r->claim_fd))))
+        failed = coto_err_set(err, COTO_ERR_SYSTEM, errno, "records in '%s': make", r->config.dir);
+    if (failed)
+        unlink(path);
+    return failed;
+}
+
+static int check_file(struct coto_records *r, bool *ret_there, struct coto_err *err)
+{
+    char path[PATH];
+    struct stat st;
+
+    *ret_there = stat(path_of(r, "records.db", path), &st) == 0;
+    if (!*ret_there)
+        return 0;
+    if (S_ISREG(st.st_mode) && st.st_size == 0) {
+        coto_err_set(err, COTO_ERR_INPUT, 0, "records in '%s': records.db is empty: it was cut", r->config.dir);
+        return coto_err_remedy(err, "%s", remedy_of(SQLITE_CORRUPT));
+    }
+    if (!(st.st_mode & 077))
+        return 0;
+    coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "records in '%s': records.db is not private (mode %04o)",
+                 r->config.dir, (unsigned)(st.st_mode & 07777));
+    return coto_err_remedy(err, "chmod 600 it; who could write to it may have");
+}
+
+static int check_version(struct coto_records *r, bool *ret_old, struct coto_err *err)
+{
+    int64_t application = 0, version = 0;
 
     if (ask(r->writer, "PRAGMA application_id", &application, NULL, 0) ||
-        ask(r->writer, "PRAGMA user_version", &version, NULL, 0) ||
-        ask(r->writer, "SELECT count(*) FROM sqlite_schema", &tables, NULL, 0))
+        ask(r->writer, "PRAGMA user_version", &version, NULL, 0))
         return records_fail(r, r->writer, "read", err);
-    *ret_new = application == 0 && version == 0 && tables == 0;
     *ret_old = version < VERSION;
-    if (*ret_new)
-        return 0;
     if (application != APPLICATION) {
         coto_err_set(err, COTO_ERR_INPUT, 0, "records in '%s': records.db is not of coto", r->config.dir);
         return coto_err_remedy(err, "move it away, or use --state-dir DIR with another directory");
@@ -225,20 +277,20 @@ static int set_journal(struct coto_records *r, struct coto_err *err)
 
 int records_open_store(struct coto_records *r, struct coto_err *err)
 {
-    bool is_new = false;
+    bool is_there = false;
     bool is_old = false;
 
-    if (open_one(r, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &r->writer, err) ||
-        check_version(r, &is_new, &is_old, err) || (!is_new && check_pages(r, err)) || set_journal(r, err))
+    if (check_file(r, &is_there, err) || (!is_there && make(r, err)) ||
+        open_one(r, "records.db", SQLITE_OPEN_READWRITE, &r->writer, err) ||
+        check_version(r, &is_old, err) || check_pages(r, err) || set_journal(r, err))
         return -1;
-    if ((is_new && records_exec(r->writer, schema)) || (is_old && records_exec(r->writer, promises)) ||
-        records_exec(r->writer, of_sandboxes))
+    if ((is_old && records_exec(r->writer, promises)) || records_exec(r->writer, of_sandboxes))
         return records_fail(r, r->writer, "make", err);
     if (recover(r, err))
         return -1;
     if (records_prepare(r))
         return records_fail(r, r->writer, "prepare", err);
-    return open_one(r, SQLITE_OPEN_READONLY, &r->reader, err);
+    return open_one(r, "records.db", SQLITE_OPEN_READONLY, &r->reader, err);
 }
 
 void records_close_store(struct coto_records *r)

@@ -8,10 +8,12 @@
 #include <string.h>
 
 #define BATCH 100
+#define BATCH_BYTES (16 * 1024 * 1024) /* of answers and results; one may be more */
 #define WAIT_US 5000           /* of a record that nobody waits for */
 #define RETRY_US 1000000       /* after a failure */
 #define PRUNE_US 60000000       /* between looks for what is too old */
 #define PRUNE_AGAIN_US 20000   /* while there is more of it */
+#define PRUNE_LATE_US 250000   /* it is put off for those who wait, no longer than this */
 #define FAILED_MAX 10000       /* rows kept for a better time */
 #define WAITING_MAX 100000     /* rows that nobody waits for */
 #define STACK_BYTES (256 * 1024)
@@ -263,6 +265,13 @@ static void keep_failed(struct coto_records *r, struct coto_record *record)
     coto_record_free(record);
 }
 
+/* What it adds to the tables that have a limit of bytes. */
+static int64_t bytes_of(const struct coto_record *record)
+{
+    return (record->kept ? (int64_t)record->kept->reply.len : 0) +
+           (record->promise ? (int64_t)record->promise->outcome.len : 0);
+}
+
 static void settle(struct coto_records *r, struct coto_record *batch, int code,
                    const struct coto_err *err)
 {
@@ -280,6 +289,7 @@ static void settle(struct coto_records *r, struct coto_record *batch, int code,
             keep_failed(r, record);
             continue;
         }
+        r->grown += bytes_of(record);
         r->stats.rows += !record->err.kind;
         r->stats.failed += !!record->err.kind;
         if (record->done)
@@ -295,16 +305,20 @@ static void move_due(struct queue *from, struct queue *to, int64_t now_us)
         push(to, pop(from));
 }
 
-/* What to write now, oldest first: at most BATCH. */
+/* What to write now, oldest first: at most BATCH, and no more than a log should hold. */
 static struct coto_record *take(struct coto_records *r, bool *ret_waited_for)
 {
     struct queue batch = {.last = &batch.first};
+    int64_t bytes = 0;
 
     *ret_waited_for = false;
-    while (batch.count < BATCH && r->failed.first)
+    while (batch.count < BATCH && bytes < BATCH_BYTES && r->failed.first) {
+        bytes += bytes_of(r->failed.first);
         push(&batch, pop(&r->failed));
-    while (batch.count < BATCH && r->ready.first) {
+    }
+    while (batch.count < BATCH && bytes < BATCH_BYTES && r->ready.first) {
         *ret_waited_for |= !!r->ready.first->done;
+        bytes += bytes_of(r->ready.first);
         push(&batch, pop(&r->ready));
     }
     r->urgent = r->ready.count > 0;
@@ -318,12 +332,25 @@ static void sleep_until(struct coto_records *r, int64_t due_us)
     pthread_cond_timedwait(&r->wake, &r->lock, &ts);
 }
 
+/* As much again as is kept has come since the last time: a minute would be the whole disk. */
+static bool has_grown(const struct coto_records *r)
+{
+    return r->grown >= r->config.keep_bytes;
+}
+
+static bool must_prune(const struct coto_records *r, int64_t now_us)
+{
+    if (r->ending || (r->prune_us > now_us && !has_grown(r)))
+        return false;
+    return !r->urgent || has_grown(r) || now_us - r->prune_us > PRUNE_LATE_US;
+}
+
 /* When there is something to do; now or before: at once. */
 static int64_t next_due(const struct coto_records *r, int64_t retry_us)
 {
     int64_t due = r->prune_us;
 
-    if (r->urgent || r->ending || r->ready.count >= BATCH)
+    if (r->urgent || r->ending || r->ready.count >= BATCH || has_grown(r))
         return 0;
     if (r->ready.first && r->ready.first->due_us < due)
         due = r->ready.first->due_us;
@@ -343,6 +370,7 @@ static void prune(struct coto_records *r, int64_t now_us)
         records_prune(r, &more); /* what fails here fails for the next record too, and is told there */
     pthread_mutex_lock(&r->lock);
     r->prune_us = now_us + (more ? PRUNE_AGAIN_US : PRUNE_US);
+    r->grown = 0;
 }
 
 /* An empty batch after a failure is a trial: BEGIN IMMEDIATE and COMMIT write nothing, so a
@@ -370,7 +398,7 @@ static void *write_records(void *arg)
             sleep_until(r, due);
             continue;
         }
-        if (r->prune_us <= now && !r->ending && !r->urgent)
+        if (must_prune(r, now))
             prune(r, now);
         move_due(&r->starts, &r->ready, r->ending ? INT64_MAX : now);
         bool waited_for;

@@ -30,7 +30,22 @@ static int fail(const char *name, const char *why, struct coto_err *err)
     return coto_err_set(err, COTO_ERR_OUTPUT, 0, "--artifacts: '%.300s': %s", name, why);
 }
 
-int coto_remote_artifact(int dirfd, const json_t *artifact, struct coto_err *err)
+/* Half a file would be taken for a whole one. */
+static int write_file(int dirfd, const char *name, const struct coto_buf *content,
+                      struct coto_err *err)
+{
+    coto_auto_fd fd = coto_outfile_create(dirfd, name);
+
+    if (fd >= 0 && coto_fd_write_all(fd, coto_buf_str(content), content->len) == 0)
+        return 0;
+    coto_err_set(err, COTO_ERR_OUTPUT, errno, "--artifacts: '%.300s'", name);
+    if (fd >= 0)
+        coto_outfile_remove(dirfd, name);
+    return -1;
+}
+
+int coto_remote_artifact(struct coto_remote_artifacts *to, const json_t *artifact,
+                         struct coto_err *err)
 {
     coto_auto_buf name = {0};
     coto_auto_buf content = {0};
@@ -40,23 +55,27 @@ int coto_remote_artifact(int dirfd, const json_t *artifact, struct coto_err *err
         return fail(coto_buf_str(&name), "the service sent a name that is none", err);
     if (take_bytes(artifact, "content", "content_base64", &content))
         return fail(coto_buf_str(&name), "larger than what a service sends in an answer", err);
-    coto_auto_fd fd = coto_outfile_create(dirfd, coto_buf_str(&name));
-    if (fd < 0 || coto_fd_write_all(fd, coto_buf_str(&content), content.len))
-        return coto_err_set(err, COTO_ERR_OUTPUT, errno, "--artifacts: '%.300s'",
-                            coto_buf_str(&name));
+    if (write_file(to->dirfd, coto_buf_str(&name), &content, err))
+        return -1;
+    if (coto_strv_add(&to->came, coto_buf_str(&name)))
+        return coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "--artifacts");
     return 0;
 }
 
-static bool is_there(int dirfd, const json_t *artifact)
+/* In the order of the result: a file of that name may be of an earlier run. */
+static bool has_come(struct coto_remote_artifacts *to, const json_t *artifact)
 {
     coto_auto_buf name = {0};
 
-    return take_bytes(artifact, "name", "name_base64", &name) == 0 &&
-           coto_outfile_is_safe(coto_buf_str(&name), name.len) &&
-           faccessat(dirfd, coto_buf_str(&name), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    if (to->told == to->came.count || take_bytes(artifact, "name", "name_base64", &name) ||
+        strcmp(to->came.items[to->told], coto_buf_str(&name)) != 0)
+        return false;
+    to->told++;
+    return true;
 }
 
-int coto_remote_artifacts(int dirfd, const json_t *result, struct coto_err *err)
+int coto_remote_artifacts(struct coto_remote_artifacts *to, const json_t *result,
+                          struct coto_err *err)
 {
     const json_t *item;
     size_t i;
@@ -64,7 +83,7 @@ int coto_remote_artifacts(int dirfd, const json_t *result, struct coto_err *err)
     json_array_foreach (json_object_get(result, "artifacts"), i, item) {
         bool has_bytes =
             json_object_get(item, "content") || json_object_get(item, "content_base64");
-        if ((has_bytes || !is_there(dirfd, item)) && coto_remote_artifact(dirfd, item, err))
+        if ((has_bytes || !has_come(to, item)) && coto_remote_artifact(to, item, err))
             return -1;
     }
     return 0;

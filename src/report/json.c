@@ -109,6 +109,7 @@ void coto_report_json_outcome(const struct coto_result *result, struct coto_json
     add_cpu(json, &result->facts.usage);
     add_count(json, "memory_peak_bytes", result->facts.usage.memory_peak_bytes);
     add_count(json, "pids_peak", result->facts.usage.pids_peak);
+    coto_json_int(json, "oom_kills", result->facts.usage.oom_kills);
 }
 
 static void add_plan(struct coto_json *json, const struct coto_plan *plan)

@@ -103,6 +103,13 @@ void coto_report_text_reason(const struct coto_result *result, const struct coto
     add_limit(out, result, plan);
 }
 
+void coto_report_text_left_out(int64_t skipped, struct coto_buf *out)
+{
+    if (skipped > 0)
+        coto_buf_addf(out, "coto: --artifacts: %" PRId64 " in output/ left out: links, special or "
+                           "unreadable files, or too many\n", skipped);
+}
+
 static void add_measured(struct coto_buf *out, const struct coto_result *result)
 {
     const struct coto_usage *usage = &result->facts.usage;

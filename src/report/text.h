@@ -13,6 +13,8 @@
 /* `plan` may be NULL; then limits are named without their value. */
 void coto_report_text(const struct coto_result *result, const struct coto_plan *plan, bool coloured,
                       struct coto_buf *out);
+/* One line on what did not go to the directory of --artifacts; nothing for 0. */
+void coto_report_text_left_out(int64_t skipped, struct coto_buf *out);
 /* Only the sentence ("" for ok), without a newline. */
 void coto_report_text_reason(const struct coto_result *result, const struct coto_plan *plan,
                              struct coto_buf *out);

@@ -24,7 +24,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN_ALL, "language", NAME, none, PLAIN, 0, 64, "",
       "language of the code: python unless the profile says otherwise")
     F(IN_RUNS, "input", ANY, none, PLAIN, 0, 0, "",
-      "reaches the code as JSON on its standard input; not together with stdin")
+      "reaches the code as JSON on its standard input, its numbers as they were written; not together with stdin")
     F(IN_RUNS, "stdin", TEXT, none, PLAIN, 0, 16 * COTO_MB, "",
       "standard input of the code; not together with input")
     F(IN_RUNS, "args", TEXTS, none, PLAIN, 0, 4096, "", "arguments of the program")
@@ -38,8 +38,8 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN_NEW, "isolation_level", WORD, none, PLAIN, 0, 0, "standard|high",
       "standard: namespaces and every kernel wall; high: a container, gVisor's unless the operator says otherwise, refused (422) where the host has none")
     F(IN_NEW, "profile", NAME, none, PLAIN, 0, 64, "", "built-in policy to start from")
-    F(IN_NEW | IN(sandbox) | IN(record), "agent_id", NAME, none, NULLABLE, 0, 120, "",
-      "the caller's own name for who runs this")
+    F(IN_NEW | IN(sandbox) | IN(record) | IN(callback), "agent_id", NAME, none, NULLABLE, 0, 120, "",
+      "the caller's own name for who runs this; the length is that of its UTF-8")
     F(IN_ALL, "cold", BOOL, none, PLAIN, 0, 0, "",
       "start a fresh interpreter instead of one that waits")
     F(IN_RUNS, "artifacts", BOOL, none, PLAIN, 0, 0, "",
@@ -56,7 +56,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(file), "executable", BOOL, none, PLAIN, 0, 0, "", "mode 0755 instead of 0644")
     F(IN(result), "schema_version", INT, none, MUST, 1, 1, "",
       "of this object; keys are only ever added")
-    F(OUT_RUNS | IN(accepted) | IN(record) | IN(event_start), "execution_id", UUID, none, MUST, 0, 0, "",
+    F(OUT_RUNS | IN(accepted) | IN(record) | IN(callback) | IN(event_start), "execution_id", UUID, none, MUST, 0, 0, "",
       "new for every execution")
     F(IN(result) | IN(record), "started_at", TIME, none, MUST, 0, 0, "", "when")
     F(IN(event_output), "data", TEXT, none, MUST, 0, 0, "",
@@ -76,16 +76,16 @@ const struct coto_body_field coto_body_fields[] = {
       "why nothing was found that should be there, or nothing is kept")
     F(OUT_RUNS, "verdict", WORD, none, MUST, 0, 0, COTO_VERDICTS(ONE_WORD),
       "how the program ended")
-    F(IN(record), "verdict", WORD, none, MUST_NULL, 0, 0, COTO_VERDICTS(ONE_WORD),
+    F(IN(record) | IN(callback), "verdict", WORD, none, MUST_NULL, 0, 0, COTO_VERDICTS(ONE_WORD),
       "how the program ended; null unless it is finished")
     F(OUT_RUNS, "limit", TEXT, none, MUST_NULL, 0, 0, "", "the option whose limit ended it")
     F(OUT_RUNS, "stage", WORD, none, MUST, 0, 0, "build|run", "the last stage that ran")
-    F(OUT_RUNS | IN(record), "exit_code", INT, none, MUST_NULL, 0, 255, "",
+    F(OUT_RUNS | IN(record) | IN(callback), "exit_code", INT, none, MUST_NULL, 0, 255, "",
       "its own exit status; null when a signal ended it")
     F(OUT_RUNS, "signal", INT, none, MUST_NULL, 1, 64, "", "the signal that ended it")
     F(OUT_RUNS, "exit_status", INT, none, MUST, 0, 255, "", "what `coto run` would exit with")
     F(OUT_RUNS | IN(metrics_of), "duration_ms", NUMBER, none, MUST, -1, 0, "", "wall-clock time")
-    F(IN(record), "duration_ms", NUMBER, none, MUST_NULL, -1, 0, "", "wall-clock time")
+    F(IN(record) | IN(callback), "duration_ms", NUMBER, none, MUST_NULL, -1, 0, "", "wall-clock time")
     F(OUT_RUNS, "cpu_ms", OBJECT, cpu, MUST, 0, 0, "", "CPU time")
     F(IN(record), "cpu_ms", NUMBER, none, MUST_NULL, -1, 0, "", "CPU time of the sandbox so far")
     F(IN(cpu), "user", NUMBER, none, MUST_NULL, -1, 0, "", "in programs; null where it was not measured: of an interpreter that goes on")
@@ -94,6 +94,7 @@ const struct coto_body_field coto_body_fields[] = {
       "peak of the sandbox so far; null where the host cannot measure it")
     F(OUT_RUNS, "pids_peak", INT, none, MUST_NULL, 0, 0, "",
       "most processes at once; null where the host cannot measure it")
+    F(OUT_RUNS, "oom_kills", INT, none, MUST, 0, 0, "", "processes that the memory limit has ended")
     F(IN(execution), "metrics", OBJECT, metrics_of, MUST, 0, 0, "", "what it used")
     F(IN(metrics_of), "memory_peak_mb", NUMBER, none, MUST_NULL, -1, 0, "",
       "peak of the sandbox so far")
@@ -156,12 +157,13 @@ const struct coto_body_field coto_body_fields[] = {
       "it ends after this at the latest, or with the execution that runs then")
     F(IN(created), "idle_seconds", INT, none, MUST, 0, 0, "",
       "it ends when it was unused for this long")
-    F(IN(record), "sandbox_id", UUID, none, MUST_NULL, 0, 0, "", "null: it had one of its own")
+    F(IN(record) | IN(callback), "sandbox_id", UUID, none, MUST_NULL, 0, 0, "", "null: it had one of its own")
     F(IN(record), "state", WORD, none, MUST, 0, 0, "queued|running|finished|error|interrupted",
       "error: coto failed; interrupted: the service ended before it did")
     F(IN(records), "executions", LIST, record, MUST, 0, 0, "", "newest first")
     F(IN(records), "next", UUID, none, MUST_NULL, 0, 0, "",
       "what `before` must be for the next page; null: there is none")
+    F(IN(callback), "state", WORD, none, MUST, 0, 0, "finished|error", "error: coto failed")
     F(IN(sandbox), "state", WORD, none, MUST, 0, 0, "idle|busy|ending",
       "whether something runs in it")
     F(IN(sandbox), "executions", INT, none, MUST, 0, 0, "", "how many there were")
@@ -172,7 +174,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(revoke), "token", TEXT, none, MUST, 1, 8192, "", "a good token of this tenant, with a jti")
     F(IN(revoked), "revoked", BOOL, none, MUST, 0, 0, "", "always true")
     F(IN(stored) | IN(removed) | IN(directory), "path", TEXT, none, MUST, 0, 0, "",
-      "as it was given")
+      "absolute, as programs in the sandbox name it")
     F(IN(stored), "bytes", INT, none, MUST, 0, 0, "", "size of the file as it is now")
     F(IN(unpacked), "files", INT, none, MUST, 0, 0, "", "how many files were written")
     F(IN(unpacked), "directories", INT, none, MUST, 0, 0, "",
@@ -207,7 +209,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(high), "message", TEXT, none, MUST_NULL, 0, 0, "", "what is missing")
     F(IN(high), "remedy", TEXT, none, MUST_NULL, 0, 0, "", "what to do about it")
     F(IN(capabilities), "languages", TEXTS, none, MUST, 0, 0, "", "languages whose tool is there")
-    F(IN(health), "status", WORD, none, MUST, 0, 0, "ok|ready|draining|failing", "in a word")
+    F(IN(health), "status", WORD, none, MUST, 0, 0, "ok|ready|warming|draining|failing", "in a word")
     F(IN(error), "code", WORD, none, MUST, 0, 0,
       COTO_ERR_KINDS(ERR_WORD) COTO_ERR_HTTP_WORDS(HTTP_WORD), "kind of error; others may be added")
     F(IN(error), "message", TEXT, none, MUST, 0, 0, "", "what is wrong, and why")
@@ -230,6 +232,7 @@ const struct coto_limit_row coto_limits[] = {
     {"tmp_size", COTO_OPT_TMP_SIZE, "", "8g"},
     {"inodes", COTO_OPT_INODES, "", "1000000"},
     {"nofile", COTO_OPT_NOFILE, "", "65536"},
+    {"ptys", COTO_OPT_PTYS, "", "64"},
     {"fsize", COTO_OPT_FSIZE, "", "none"},
     {"iops", COTO_OPT_IOPS, "", "none"},
     {"output_limit", COTO_OPT_OUTPUT_LIMIT, "", "none"},

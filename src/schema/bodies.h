@@ -26,6 +26,7 @@
     X(accepted, "An execution that goes on without the caller.")                                   \
     X(record, "What is kept of an execution: neither code nor output.")                            \
     X(records, "The caller's executions, newest first.")                                           \
+    X(callback, "How an async execution ended, as it is posted to `callback_url`.")                \
     X(created, "The new sandbox.")                                                                 \
     X(sandbox, "A sandbox.")                                                                       \
     X(sandboxes, "The caller's sandboxes.")                                                        \

@@ -26,19 +26,19 @@ const unsigned coto_event_count = sizeof coto_events / sizeof coto_events[0];
     "and gets the same answer"
 
 const struct coto_parameter coto_parameters[] = {
-    {COTO_ENDPOINT_run, "query", "stream", false, STREAM},
-    {COTO_ENDPOINT_execute, "query", "stream", false, STREAM},
-    {COTO_ENDPOINT_run, "header", "Idempotency-Key", false, KEY},
-    {COTO_ENDPOINT_create, "header", "Idempotency-Key", false, KEY},
-    {COTO_ENDPOINT_execute, "header", "Idempotency-Key", false, KEY},
-    {COTO_ENDPOINT_put_file, "query", "path", true, "where: relative to the workspace, or below /tmp"},
-    {COTO_ENDPOINT_get_file, "query", "path", false, "which; default, or `.`: the workspace"},
-    {COTO_ENDPOINT_remove_file, "query", "path", true, "which"},
-    {COTO_ENDPOINT_put_archive, "query", "path", false, "directory to unpack in; default, or `.`: the workspace"},
-    {COTO_ENDPOINT_get_archive, "query", "path", false, "directory; default, or `.`: the workspace"},
-    {COTO_ENDPOINT_executions, "query", "limit", false, "how many at most: 1 to 1000; default 100"},
-    {COTO_ENDPOINT_executions, "query", "before", false, "id of an execution: those before it; see `next`"},
-    {COTO_ENDPOINT_executions, "query", "sandbox", false, "id of a sandbox: those in it"},
+    {COTO_ENDPOINT_run, "query", "stream", false, STREAM, NULL, 0},
+    {COTO_ENDPOINT_execute, "query", "stream", false, STREAM, NULL, 0},
+    {COTO_ENDPOINT_run, "header", "Idempotency-Key", false, KEY, NULL, 0},
+    {COTO_ENDPOINT_create, "header", "Idempotency-Key", false, KEY, NULL, 0},
+    {COTO_ENDPOINT_execute, "header", "Idempotency-Key", false, KEY, NULL, 0},
+    {COTO_ENDPOINT_put_file, "query", "path", true, "where: relative to the workspace, or below /tmp", NULL, 0},
+    {COTO_ENDPOINT_get_file, "query", "path", false, "which; default, or `.`: the workspace", NULL, 0},
+    {COTO_ENDPOINT_remove_file, "query", "path", true, "which", NULL, 0},
+    {COTO_ENDPOINT_put_archive, "query", "path", false, "directory to unpack in; default, or `.`: the workspace", NULL, 0},
+    {COTO_ENDPOINT_get_archive, "query", "path", false, "directory; default, or `.`: the workspace", NULL, 0},
+    {COTO_ENDPOINT_executions, "query", "limit", false, "how many at most: 1 to 1000; default 100", NULL, 1000},
+    {COTO_ENDPOINT_executions, "query", "before", false, "id of an execution: those before it; see `next`", "uuid", 0},
+    {COTO_ENDPOINT_executions, "query", "sandbox", false, "id of a sandbox: those in it", "uuid", 0},
 };
 const unsigned coto_parameter_count = sizeof coto_parameters / sizeof coto_parameters[0];
 
@@ -46,7 +46,7 @@ const struct coto_refusal coto_refusals[] = {
     {400, COTO_AT_ALL, NULL, "The request is wrong, or asks for more than the operator allows; `field` says where."},
     {401, COTO_AT_CLOSED, "WWW-Authenticate", "No valid token."},
     {403, COTO_AT_ALL, NULL, "The token is not for this, or a web page asked."},
-    {404, COTO_AT_ID, NULL, "There is none of this id, or it is not the caller's."},
+    {404, COTO_AT_ID, NULL, "There is none of this id, or it is not the caller's; of files: none of this path."},
     {408, COTO_AT_ALL, NULL, "The request did not come in time."},
     {409, COTO_AT_SANDBOX, NULL, "The sandbox is busy, or ends."},
     {409, COTO_AT_KEYED, "Retry-After", "The sandbox is busy, or the key was used for another request or is in use."},
@@ -57,7 +57,7 @@ const struct coto_refusal coto_refusals[] = {
     {431, COTO_AT_ALL, NULL, "The header is too large."},
     {500, COTO_AT_ALL, NULL, "A fault of the service or its host."},
     {501, COTO_AT_JSON, NULL, "The operator has not set up what it takes (callbacks)."},
-    {503, COTO_AT_CLOSED, "Retry-After", "Not now: out of something, or a part of the service starts again."},
+    {503, COTO_AT_CLOSED, "Retry-After", "Not now: out of something, a part of the service starts again, or the service ends."},
 };
 const unsigned coto_refusal_count = sizeof coto_refusals / sizeof coto_refusals[0];
 

@@ -64,7 +64,7 @@ enum coto_how { COTO_HOW_PLAIN, COTO_HOW_LIVE, COTO_HOW_UPLOAD };
     X(healthz, "GET", "/healthz", OPEN, PLAIN, none, health, 200, \
       "the service runs") \
     X(readyz, "GET", "/readyz", OPEN, PLAIN, none, health, 200, \
-      "the service takes requests; 503 while it ends or cannot write its records") \
+      "the service takes requests and its pool has had `pool-min` sandboxes; 503 before that, while it ends, and where it can make no sandboxes or write no records") \
     X(metrics, "GET", "/metrics", OPERATOR, PLAIN, none, text, 200, \
       "counters in Prometheus text format")
 /* clang-format on */
@@ -105,6 +105,8 @@ struct coto_parameter {
     const char *name;
     bool is_required;
     const char *doc;
+    const char *format; /* as in OpenAPI; NULL: any text */
+    int max;            /* of a whole number from 1 on; 0: it is none */
 };
 extern const struct coto_parameter coto_parameters[];
 extern const unsigned coto_parameter_count;

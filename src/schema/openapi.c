@@ -209,7 +209,7 @@ static void add_limits(struct coto_json *json)
     coto_json_begin(json, "limits", '{');
     coto_json_str(json, "type", "object");
     coto_json_str(json, "description",
-                  "Limits of a sandbox: a number, or a text with a unit (\"256m\", \"1.5s\").");
+                  "Limits of a sandbox: a number, or a text with a unit (\"256m\", \"1.5s\"); each by one of its names.");
     coto_json_begin(json, "properties", '{');
     for (unsigned i = 0; i < coto_limit_count; i++)
         add_limit(json, &coto_limits[i]);
@@ -359,38 +359,75 @@ static void add_responses(struct coto_json *json, const struct coto_endpoint *e)
     if (e->reply == COTO_BODY_destroyed)
         add_response(json, 202, "An execution is being ended first.", COTO_BODY_destroyed);
     if (e->reply == COTO_BODY_health && strcmp(e->path, "/readyz") == 0)
-        add_response(json, 503, "The service ends.", COTO_BODY_health);
+        add_response(json, 503, "The service fills its pool, ends, or cannot do its work.", COTO_BODY_health);
     add_refusals(json, e);
     coto_json_end(json, '}');
 }
 
-static void add_parameter(struct coto_json *json, const char *name, const char *in, bool required,
-                          const char *doc)
+static void add_parameter(struct coto_json *json, const char *in, const struct coto_parameter *p)
 {
     coto_json_begin(json, NULL, '{');
-    coto_json_str(json, "name", name);
+    coto_json_str(json, "name", p->name);
     coto_json_str(json, "in", in);
-    coto_json_bool(json, "required", required);
-    coto_json_str(json, "description", doc);
+    coto_json_bool(json, "required", p->is_required);
+    coto_json_str(json, "description", p->doc);
     coto_json_begin(json, "schema", '{');
-    coto_json_str(json, "type", "string");
-    if (strcmp(in, "path") == 0)
-        coto_json_str(json, "format", "uuid");
+    coto_json_str(json, "type", p->max ? "integer" : "string");
+    if (p->format)
+        coto_json_str(json, "format", p->format);
+    if (p->max) {
+        coto_json_int(json, "minimum", 1);
+        coto_json_int(json, "maximum", p->max);
+    }
     coto_json_end(json, '}');
     coto_json_end(json, '}');
 }
 
 static void add_parameters(struct coto_json *json, int endpoint)
 {
+    static const struct coto_parameter id = {
+        .name = "id", .is_required = true, .doc = "what the service called it", .format = "uuid"};
+
     coto_json_begin(json, "parameters", '[');
     if (strchr(coto_endpoints[endpoint].path, '{'))
-        add_parameter(json, "id", "path", true, "what the service called it");
+        add_parameter(json, "path", &id);
     for (unsigned i = 0; i < coto_parameter_count; i++) {
         const struct coto_parameter *p = &coto_parameters[i];
         if ((int)p->endpoint == endpoint)
-            add_parameter(json, p->name, p->in, p->is_required, p->doc);
+            add_parameter(json, p->in, p);
     }
     coto_json_end(json, ']');
+}
+
+/* Of executions that go on without the caller: what comes to the address that it gave. */
+static void add_callback(struct coto_json *json)
+{
+    static const struct coto_parameter signature = {
+        .name = "Coto-Signature",
+        .is_required = true,
+        .doc = "`t=UNIX-SECONDS,v1=HEX`: HMAC-SHA256 over `UNIX-SECONDS.BODY` with the operator's callback key"};
+
+    coto_json_begin(json, "callbacks", '{');
+    coto_json_begin(json, "ended", '{');
+    coto_json_begin(json, "{$request.body#/callback_url}", '{');
+    coto_json_begin(json, "post", '{');
+    coto_json_str(json, "summary", "an async execution has ended; three tries, and no redirect is followed");
+    coto_json_begin(json, "security", '[');
+    coto_json_end(json, ']');
+    coto_json_begin(json, "parameters", '[');
+    add_parameter(json, "header", &signature);
+    coto_json_end(json, ']');
+    coto_json_begin(json, "requestBody", '{');
+    coto_json_bool(json, "required", true);
+    add_content(json, COTO_BODY_callback);
+    coto_json_end(json, '}');
+    coto_json_begin(json, "responses", '{');
+    coto_json_begin(json, "2XX", '{');
+    coto_json_str(json, "description", "Taken. 429, 500 and above and no answer are tried again, others not.");
+    coto_json_end(json, '}');
+    coto_json_end(json, '}');
+    for (int i = 0; i < 4; i++)
+        coto_json_end(json, '}');
 }
 
 static void add_operation(struct coto_json *json, int endpoint)
@@ -416,6 +453,8 @@ static void add_operation(struct coto_json *json, int endpoint)
         coto_json_end(json, '}');
     }
     add_responses(json, e);
+    if (e->how == COTO_HOW_LIVE)
+        add_callback(json);
     coto_json_end(json, '}');
 }
 
@@ -448,6 +487,9 @@ static void add_security(struct coto_json *json)
     coto_json_begin(json, "token", '{');
     coto_json_str(json, "type", "http");
     coto_json_str(json, "scheme", "bearer");
+    coto_json_str(json, "description",
+                  "A service token, the local token of the operator, or for one sandbox its `access_token`. "
+                  "The unix socket needs none.");
     coto_json_end(json, '}');
     coto_json_end(json, '}');
 }

@@ -46,8 +46,10 @@ int coto_opt_choice(enum coto_opt opt, const char *word)
 
 const char *coto_opt_choice_name(enum coto_opt opt, int64_t value)
 {
-    static char ring[4][32];
-    static unsigned next;
+    /* Small: a static program whose thread-local data is more than some hundred bytes in all has musl
+     * map memory before main, and crash when there is none. */
+    static _Thread_local char ring[4][16];
+    static _Thread_local unsigned next;
     const char *p = coto_options[opt].metavar;
 
     for (int64_t i = 0; i < value && *p; i++) {

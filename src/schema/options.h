@@ -81,6 +81,8 @@ enum coto_opt_section {
       "what happens past the output limit: cut and go on, or end the run") \
     X(NOFILE,     "nofile",     INT,      "1024", 8, 1048576, "N", LIMITS, \
       "open descriptors per process") \
+    X(PTYS,       "ptys",       INT,      "0",    0, 64, "N", LIMITS, \
+      "pseudo-terminals a program may make; what the kernel does for them is outside the CPU limit") \
     X(FSIZE,      "fsize",      SIZE,     "none", 0, COTO_MAX_NONE, "SIZE", LIMITS, \
       "largest file a process may write") \
     X(IOPS,       "iops",       INT,      "none", 1, COTO_MAX_NONE, "N", LIMITS, \

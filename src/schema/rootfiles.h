@@ -24,12 +24,10 @@ static const struct {
     {"etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files\n"
                           "services: files\nprotocols: files\n"},
     {"etc/services",
-     "echo 7/tcp\necho 7/udp\ndiscard 9/tcp\ndaytime 13/tcp\nftp-data 20/tcp\nftp 21/tcp\n"
-     "ssh 22/tcp\ntelnet 23/tcp\nsmtp 25/tcp mail\ntime 37/tcp\ndomain 53/tcp\ndomain 53/udp\n"
-     "tftp 69/udp\nfinger 79/tcp\nhttp 80/tcp www\nkerberos 88/tcp\npop3 110/tcp\nnntp 119/tcp\n"
-     "ntp 123/udp\nimap2 143/tcp imap\nsnmp 161/udp\nldap 389/tcp\nhttps 443/tcp\nhttps 443/udp\n"
-     "submission 587/tcp\nldaps 636/tcp\nimaps 993/tcp\npop3s 995/tcp\nmysql 3306/tcp\n"
-     "postgresql 5432/tcp\nredis 6379/tcp\nhttp-alt 8080/tcp\n"},
+     "echo 7/tcp\necho 7/udp\ndaytime 13/tcp\nftp 21/tcp\nssh 22/tcp\ntelnet 23/tcp\n"
+     "smtp 25/tcp mail\ndomain 53/tcp\ndomain 53/udp\nhttp 80/tcp www\npop3 110/tcp\n"
+     "ntp 123/udp\nimap2 143/tcp imap\nldap 389/tcp\nhttps 443/tcp\nhttps 443/udp\n"
+     "imaps 993/tcp\npop3s 995/tcp\nmysql 3306/tcp\npostgresql 5432/tcp\nredis 6379/tcp\n"},
     {"etc/protocols", "ip 0 IP\nicmp 1 ICMP\ntcp 6 TCP\nudp 17 UDP\nipv6 41 IPv6\n"
                       "ipv6-icmp 58 IPv6-ICMP\n"},
 };

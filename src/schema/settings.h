@@ -25,7 +25,7 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
     X(SOCKET, "socket", TEXT, "", 0, 0, "PATH", START, \
       "unix socket of this user and root; default api.sock in runtime-dir; none: no socket") \
     X(PORT, "port", INT, "8640", 0, 65535, "N", START, \
-      "port on 127.0.0.1, opened by the token in runtime-dir; 0: any free one; none: no port") \
+      "port on 127.0.0.1, opened by the token in runtime-dir, or a service token where jwt-key is set; 0: any free one; none: no port") \
     X(LISTEN, "listen", LIST, "", 0, 0, "ADDR:PORT", START, \
       "address for others (repeatable); needs the five settings that follow but for client-crl") \
     X(TLS_CERTIFICATE, "tls-certificate", TEXT, "", 0, 0, "FILE", FILE, \
@@ -71,7 +71,7 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
     X(HIGH_POOL_MAX, "high-pool-max", INT, "2", 0, 50, "N", LIVE, \
       "and at most; 0: none, each is made when it is asked for") \
     X(MAX_MEMORY, "max-memory", TEXT, "8g", 0, 0, "SIZE", START, \
-      "memory of one sandbox, at most; profiles are cut down to it, requests beyond it refused; so with the next five") \
+      "memory of one sandbox, at most; profiles are cut down to it, requests beyond it refused; so with the next six") \
     X(MAX_CPUS, "max-cpus", TEXT, "64", 0, 0, "N", START, \
       "CPUs of one sandbox, at most") \
     X(MAX_TIMEOUT, "max-timeout", TEXT, "300s", 0, 0, "TIME", START, \
@@ -82,8 +82,10 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
       "bytes of its workspace, at most") \
     X(MAX_OUTPUT, "max-output", TEXT, "none", 0, 0, "SIZE", START, \
       "bytes of output of one execution, at most") \
+    X(MAX_PTYS, "max-ptys", TEXT, "0", 0, 0, "N", START, \
+      "pseudo-terminals of one sandbox, at most 64; what the kernel does for them is outside its CPU limit") \
     X(WORKERS, "workers", INT, "64", 1, 512, "N", START, \
-      "executions at once; while several tenants are there one has seven eighths at most") \
+      "executions at once; of two or more an eighth, at least one, is kept for tenants with few or none") \
     X(QUEUE, "queue", INT, "512", 0, 65536, "N", LIVE, \
       "requests that wait for a worker, those of one tenant in seven eighths of it; past it the answer is 429") \
     X(POOL_MIN, "pool-min", INT, "5", 0, 100, "N", LIVE, \
@@ -103,7 +105,7 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
     X(TENANT_BODIES, "tenant-bodies", INT, "512", 1, 1048576, "N", LIVE, \
       "MiB of bodies of one tenant's requests that are being worked on; one that would go past it and is above 1 MiB, or a DELETE, is answered with 429") \
     X(TENANT_UNREAD, "tenant-unread", INT, "512", 1, 1048576, "N", LIVE, \
-      "MiB of replies of one tenant that wait to be read; one that would go past it and is above 1 MiB is answered with 503 instead") \
+      "MiB of replies of one tenant that wait to be read, and of results of async executions that wait to be recorded; one that would go past it and is above 1 MiB is answered with 503 instead, or not kept") \
     X(TENANT_RATE, "tenant-rate", INT, "0", 0, 1000000, "N", LIVE, \
       "requests a second of one tenant; 0: any number") \
     X(TENANT_BURST, "tenant-burst", INT, "100", 1, 1000000, "N", LIVE, \
@@ -111,15 +113,15 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
     X(CALLBACK_ORIGIN, "callback-origin", LIST, "", 0, 0, "ORIGIN", START, \
       "where ends of async executions may be told (repeatable), such as https://hooks.example.com") \
     X(CALLBACK_KEY, "callback-key", TEXT, "", 0, 0, "FILE", START, \
-      "32 bytes and more that callbacks are signed with; nobody else may be able to read it") \
+      "32 bytes and more that callbacks are signed with, without a line end at their end; nobody else may be able to read it") \
     X(LIFETIME, "lifetime", DURATION, "1h", 1000, 604800000, "TIME", LIVE, \
       "a sandbox ends after this, or with the execution that runs then") \
     X(IDLE, "idle", DURATION, "5m", 1000, 604800000, "TIME", LIVE, \
       "or when nothing has been executed in it for this long") \
     X(CONNECTIONS, "connections", INT, "4096", 1, 65536, "N", START, \
-      "connections at once") \
+      "connections at once, and 64 more at the unix socket; past it those make room that wait for a request, first of whom none was authorized") \
     X(PEER_CONNECTIONS, "peer-connections", INT, "1024", 1, 65536, "N", START, \
-      "and of one address or user") \
+      "and of one address or user; past it one of the same makes room") \
     X(DURABILITY, "durability", ENUM, "disk", 0, 0, "disk|kernel|off", START, \
       "when a result is told: once its record is on the disk, written, or at once") \
     X(KEEP_DAYS, "keep-days", INT, "30", 1, 3650, "N", START, \

@@ -12,6 +12,8 @@ import sys
 
 if sys.argv[1] == '-':
     del sys.path[0]  # the workspace, where a program may have left modules of these names
+else:
+    sys.path[0] = '/dev/null'  # a directory of the host, whose names would be remembered
 
 import _imp
 import _thread
@@ -256,10 +258,13 @@ def stay():
     sys.path.insert(0, '')
     main = sys.modules['__main__'] = type(ours)('__main__')
     main.__builtins__ = builtins
+    pid = os.getpid()
     while True:
         argv, env = channel.receive()
         take_environment(env)
         status = flush(run_program(argv, main.__dict__))
+        if os.getpid() != pid:  # the program has forked, and this is not who was asked
+            os._exit(flush(wind_up(status)))
         try:
             channel.say_done(status & 0xff)
         except OSError:  # nobody is left to give it another
@@ -281,6 +286,16 @@ def come_home():
             setattr(site, name, getattr(site, name).replace('/dev/null', '/workspace', 1))
 
 
+def forget_host():
+    """What was seen of it that is no program's business: where this file lies, and what modules have asked
+    for while they were imported (uuid the host's name)."""
+    sys.path_importer_cache.pop(sys.argv[0], None)
+    platform = sys.modules.get('platform')
+    if platform:
+        platform._uname_cache = None
+        platform._platform_cache.clear()
+
+
 class Spec:
     """As much of a module's specification as loading it takes."""
     name = 'coto_template'
@@ -298,6 +313,7 @@ def main():
     is_inside = control == '-'
     care = Care()
     care.imports(names.split(','))
+    forget_host()
     library.hand_over(*tools(care))
     for _ in range(40):  # until the interpreter is done with adapting its code
         library.rehearse()

@@ -65,6 +65,7 @@ static struct init_spec spec;
 static int channel = -1; /* to init, while there may be another program */
 static int listener = -1; /* until init has it */
 static int own[2] = {-1, -1}; /* the channel from the first answer on, where state is kept */
+static pid_t self; /* who got the program; it may fork, and what is forked has not */
 static bool is_inside; /* it was started in the sandbox, by its init */
 static bool is_bounded; /* there: coto_caps_is_bounded, seen while it waits */
 
@@ -442,6 +443,7 @@ int template_go(void)
         init_walls_add_started(&out, proc, getpid(), report);
     if (send_answer(&out) || failed)
         return -1;
+    self = getpid();
     close_others();
     return (spec.context ? TEMPLATE_IS_CONTEXT : 0) |
            (is_new_environment() ? TEMPLATE_NEW_ENVIRONMENT : 0);
@@ -450,7 +452,7 @@ int template_go(void)
 int template_done(int status)
 {
     struct coto_parked_done done = {COTO_PARKED_MAGIC, status};
-    int null = channel < 0 ? -1 : open("/dev/null", O_RDWR | O_CLOEXEC);
+    int null = channel < 0 || getpid() != self ? -1 : open("/dev/null", O_RDWR | O_CLOEXEC);
 
     if (null < 0)
         return -1;

@@ -56,7 +56,7 @@
     X(PARK, 47, "host", "start an interpreter that waits for a program: ARGV ENV CWD; DONE, or ERROR") \
     /* between the service's front and its launcher: see drivers/launcher/talk.h */                          \
     X(CHANNEL, 64, "front", "one more channel, its end is attached")                               \
-    X(WARM, 65, "front", "keep sandboxes of this plan ready: L_MIN L_MAX and a plan")              \
+    X(WARM, 65, "front", "keep sandboxes of this plan ready: L_MIN L_MAX and a plan; no answer")              \
     X(CREATE, 66, "front", "a sandbox of this plan: L_WAITING [L_HOLD] and a plan")                \
     X(CREATED, 67, "launcher", "its stream is attached: L_BOX and walls")                          \
     X(USAGE, 68, "front", "what it has used: L_BOX")                                               \
@@ -108,7 +108,7 @@ enum coto_frame_type {
     X(S_OUTPUT_ONLY, 101) X(S_VERBOSE, 102) X(S_GIVEN, 103) X(S_ROOTFS, 104) X(S_MOUNT, 105)       \
     X(S_SOURCE, 106) X(S_TARGET, 107) X(S_DEV, 108) X(S_INO, 109) X(S_MODE, 110)                   \
     X(S_WRITABLE, 111) X(S_TMPFS, 112) X(S_TMPFS_SIZE, 113) X(S_NAMESPACE, 114)        \
-    X(S_IGNORED, 115) X(S_APPARMOR, 116)                                                             \
+    X(S_IGNORED, 115) X(S_APPARMOR, 116) X(S_PTYS, 117)                                            \
     /* front and launcher: see drivers/launcher/talk.h */                                                    \
     X(L_BOX, 128) X(L_WAITING, 129) X(L_MIN, 130) X(L_MAX, 131) X(L_NUMBERS, 132)                   \
     X(L_ID, 133) X(L_PROFILE, 134) X(L_WALL, 135) X(L_SANDBOX, 136) X(L_USAGE, 137)                 \

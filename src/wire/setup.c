@@ -32,6 +32,7 @@ void coto_setup_encode(const struct coto_setup *setup, struct coto_buf *out)
     coto_frame_add_num(out, COTO_TAG_S_DISK, (uint64_t)setup->disk_bytes);
     coto_frame_add_num(out, COTO_TAG_S_TMP, (uint64_t)setup->tmp_bytes);
     coto_frame_add_num(out, COTO_TAG_S_INODES, (uint64_t)setup->inodes);
+    coto_frame_add_num(out, COTO_TAG_S_PTYS, (uint64_t)setup->ptys);
     coto_frame_add_num(out, COTO_TAG_NOEXEC, setup->noexec);
     coto_frame_add_num(out, COTO_TAG_S_OUTPUT_ONLY, setup->writable_output_only);
     coto_frame_add_num(out, COTO_TAG_S_VERBOSE, setup->verbose);
@@ -144,6 +145,9 @@ static int take_scalar(struct coto_setup *setup, const struct coto_field *field)
     case COTO_TAG_S_INODES:
         setup->inodes = (int64_t)num;
         break;
+    case COTO_TAG_S_PTYS:
+        setup->ptys = (int64_t)num;
+        break;
     case COTO_TAG_NOEXEC:
         setup->noexec = num != 0;
         break;
@@ -236,7 +240,8 @@ static bool is_sound(const struct coto_setup *setup)
     if (!setup->user_name || !setup->hostname || !is_target(setup->workdir))
         return false;
     if (setup->uid == 0 || setup->gid == 0 || setup->disk_bytes <= 0 || setup->disk_bytes > max ||
-        setup->tmp_bytes <= 0 || setup->tmp_bytes > max || setup->inodes <= 0 || setup->inodes > max)
+        setup->tmp_bytes <= 0 || setup->tmp_bytes > max || setup->inodes <= 0 ||
+        setup->inodes > max || (uint64_t)setup->ptys > COTO_SETUP_PTYS)
         return false;
     for (unsigned i = 0; i < setup->mount_count; i++)
         if (!setup->mounts[i].source || setup->mounts[i].source[0] != '/' ||

@@ -31,6 +31,7 @@ enum coto_setup_root {
 };
 
 #define COTO_SETUP_MOUNTS 64
+#define COTO_SETUP_PTYS 64
 
 struct coto_setup_path {
     char *source; /* host path, resolved; NULL: absent */
@@ -55,7 +56,7 @@ struct coto_setup {
     size_t filter_len;
     uint64_t landlock_abi;
     char *user_name, *hostname, *workdir;
-    int64_t disk_bytes, tmp_bytes, inodes;
+    int64_t disk_bytes, tmp_bytes, inodes, ptys;
     bool noexec, writable_output_only, verbose;
     bool apparmor; /* a profile will be asked for, which takes a /proc to write to */
     bool mounts_given; /* their clones come as descriptors */

@@ -83,12 +83,13 @@ class Service:
 
     def __init__(self, *flags):
         self.flags = flags
+        self.program = BIN / "coto"
         # The front of a service of root is another user: what is above the state is open.
         self.room = pathlib.Path(tempfile.mkdtemp(prefix="coto-test-api-"))
         self.room.chmod(0o755)
         self.state, self.runtime = self.room / "state", self.room / "run"
         self.log = self.room / "log"
-        self.process = self.port = None
+        self.process = self.port = self.before = None  # before: called in its process, before it is one
 
     def __enter__(self):
         try:
@@ -105,11 +106,11 @@ class Service:
 
     def begin(self, *flags):
         """Starts it, without waiting until it serves."""
-        command = [BIN / "coto", "serve", "--port=0", f"--state-dir={self.state}",
+        command = [self.program, "serve", "--port=0", f"--state-dir={self.state}",
                    f"--runtime-dir={self.runtime}", *self.flags, *flags]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
-                                            stderr=subprocess.STDOUT, start_new_session=True)
+                                            stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=self.before)
         return self.process
 
     def start(self, *flags):

@@ -88,6 +88,29 @@ def test_ap_02_slow_clients_disturb_nobody(service):
     assert min(times) < 1
 
 
+@pytest.mark.parametrize("sent", [b"", b"G", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"],
+                         ids=["silent", "one byte", "no body"])
+def test_ap_02_who_has_no_token_shuts_nobody_out(make_service, sent):
+    """All users of the machine come from one address, and one of them has many."""
+    service = make_service("--connections=40", "--peer-connections=20")
+    with contextlib.ExitStack() as stack:
+        def flood(hosts, count):
+            for i in range(count):
+                sock = stack.enter_context(socket.socket())
+                sock.bind((hosts[i % len(hosts)], 0))
+                sock.connect(("127.0.0.1", service.port))
+                with contextlib.suppress(OSError):  # has made room
+                    sock.sendall(sent)
+        keeps = stack.enter_context(Client(stack.enter_context(raw(service))))
+        assert keeps.ask(head(service, "GET /api/v1/sandbox")).status == 200
+        flood(["127.0.0.1"], 60)
+        assert service.run("print(1)", token=True).json["stdout"] == "1\n"
+        flood([f"127.0.0.{i}" for i in range(1, 6)], 120)
+        assert service.run("print(1)", token=True).json["stdout"] == "1\n"
+        assert is_well(service), "over the socket too"
+        assert keeps.ask(head(service, "GET /api/v1/sandbox")).status == 200
+
+
 # ---- AP-03, AP-04 ----
 
 BAD_JSON = {
@@ -97,7 +120,8 @@ BAD_JSON = {
     "lone surrogate": '{"code":"\\ud800"}', "NUL": '{"code":"a\\u0000b"}', "raw NUL": b'{"code":"a\0b"}', "bad UTF-8": b'{"code":"\xff"}',
     "overlong": b'{"code":"\xc0\xaf"}', "comment": '{"code":"1"/**/}', "single quotes": "{'code':'1'}", "control": '{"code":"a\nb"}',
     "hex": '{"code":"1","input":0x1}', "leading zero": '{"code":"1","input":01}', "UTF-16": '{"code":"1"}'.encode("utf-16"),
-    "2^64": '{"code":"1","input":18446744073709551616}',
+    "2^64": '{"code":"1","timeout_seconds":18446744073709551616}', "long and wrong": '{"code":"1","input":0%s}' % ("1" * 30),
+    "long and cut": '{"code":"1","input":%s.}' % ("1" * 30),
 }
 
 
@@ -105,6 +129,11 @@ BAD_JSON = {
 def test_ap_03_bad_json(service, name):
     reply = body_of(service, BAD_JSON[name])
     assert reply.status == 400 and json.loads(reply.body)["message"], reply.body
+
+
+def test_ap_03_no_word_of_a_library(service):
+    told = json.loads(body_of(service, BAD_JSON["NUL"]).body)
+    assert "u0000" in told["message"] and "JSON_" not in told["message"], told
 
 
 def test_ap_03_control_good_json(service):
@@ -205,7 +234,7 @@ def test_clients_that_go_while_their_body_is_parsed(service):
 def test_ap_05_fields_that_are_not_offered(service, field):
     for path in ("/api/v1/run", "/api/v1/sandbox/create"):
         reply = service.ask("POST", path, {"code": "1", field: True} if "run" in path else {field: True})
-        assert (reply.status, reply.json["field"]) == (400, field or None), reply
+        assert (reply.status, reply.json["field"]) == (400, field or '""'), reply
     reply = service.run("1", resource_limits={field: 1})
     assert (reply.status, reply.json["field"]) == (400, f"resource_limits.{field}")
 

@@ -3,6 +3,8 @@ import hashlib
 import hmac
 import http.server
 import json
+import os
+import signal
 import socket
 import threading
 import time
@@ -10,6 +12,7 @@ import time
 import pytest
 
 from .helpers import wait_until
+from .spec import Spec
 
 
 def begin(service, code="print(6 * 7)", path="/api/v1/run", **more):
@@ -213,6 +216,22 @@ def test_a_signed_callback(calling, listener):
     assert status(calling, execution)["result"]["stdout"] == "secret output\n", "what was told is true already"
 
 
+def test_a_callback_of_a_sandbox_is_as_the_document_says(calling, listener):
+    spec = Spec(calling.get("/openapi.json").json)
+    box = calling.create(agent_id="bot")["sandbox_id"]
+    path = f"/api/v1/sandbox/{box}/execute"
+    execution = calling.post(path, code="1", callback_url=f"{listener.origin}/box", **{"async": True}).json["execution_id"]
+    [(_, headers, body)] = listener.wait()
+    told = json.loads(body)
+    assert (told["execution_id"], told["sandbox_id"], told["agent_id"]) == (execution, box, "bot")
+    assert status(calling, execution)["agent_id"] == "bot"
+    [called] = spec.operation("execute")[2]["callbacks"]["ended"].values()
+    schema = called["post"]["requestBody"]["content"]["application/json"]["schema"]
+    spec.validate(schema, told)
+    spec.check_known(schema, told)
+    assert {item["name"] for item in called["post"]["parameters"]} <= set(headers)
+
+
 def test_it_is_tried_again(calling, listener):
     listener.answers[:] = [(503, {}), (204, {})]
     begin(calling, callback_url=f"{listener.origin}/again")
@@ -256,11 +275,104 @@ def test_nobody_there(calling):
     assert calling.run("print(1)").status == 200
 
 
-def test_a_receiver_that_does_not_answer_holds_up_nobody_else(make_service, listener, tmp_path):
+@pytest.fixture
+def key(tmp_path):
+    it = tmp_path / "key"
+    it.write_bytes(KEY)
+    it.chmod(0o600)
+    return it
+
+
+def test_who_calls_is_there_again_after_it_was_killed(make_service, listener, key):
+    service = make_service(f"--callback-origin={listener.origin}", f"--callback-key={key}")
+
+    def callers():
+        return [pid for pid, what in service.members() if what == "coto-callback"]
+    watcher, taker = wait_until(lambda: len(callers()) == 2 and sorted(callers()), "both")
+    os.kill(taker, signal.SIGKILL)
+    wait_until(lambda: len(callers()) == 2 and taker not in callers(), "another")
+    begin(service, callback_url=f"{listener.origin}/after")
+    assert listener.wait()[0][0] == "/after"
+    assert watcher in callers()
+
+
+@pytest.mark.parametrize("number, to_group", [(signal.SIGTERM, False), (signal.SIGINT, True)], ids=["stop", "key press"])
+def test_what_the_service_waits_for_at_its_end_is_told(make_service, listener, key, number, to_group):
+    """An execution is waited for: then whoever was to hear of its end does."""
+    service = make_service(f"--callback-origin={listener.origin}", f"--callback-key={key}", "--drain=50s")
+    execution = begin(service, "import time; time.sleep(2)", callback_url=f"{listener.origin}/last")
+    wait_until(lambda: status(service, execution)["state"] == "running", "its beginning")
+    (os.killpg if to_group else os.kill)(service.process.pid, number)
+    assert service.process.wait(60) == 0, service.messages
+    assert [(path, json.loads(body)["verdict"]) for path, _, body in listener.calls] == [("/last", "ok")]
+
+
+def test_what_the_service_does_not_wait_for_is_told_too(make_service, listener, key):
+    """It is ended first."""
+    service = make_service(f"--callback-origin={listener.origin}", f"--callback-key={key}", "--drain=300ms")
+    execution = begin(service, "import time; time.sleep(60)", callback_url=f"{listener.origin}/last")
+    wait_until(lambda: status(service, execution)["state"] == "running", "its beginning")
+    assert service.stop() == 0
+    assert [(path, json.loads(body)["verdict"]) for path, _, body in listener.calls] == [("/last", "killed")]
+
+
+def test_the_end_does_not_wait_for_a_receiver_that_does_not_answer(make_service, key):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(5)
+        origin = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        service = make_service(f"--callback-origin={origin}", f"--callback-key={key}")
+        ended(service, begin(service, "1", callback_url=origin))
+        began = time.monotonic()
+        assert service.stop() == 0
+        assert time.monotonic() - began < 20, "three tries take half a minute"
+
+
+def test_the_end_of_a_terminal_is_no_end_of_callbacks(make_service, listener, key):
+    """The service reads its settings again, and goes on."""
+    service = make_service(f"--callback-origin={listener.origin}", f"--callback-key={key}")
+    os.killpg(service.process.pid, signal.SIGHUP)
+    wait_until(lambda: "reloaded" in service.messages, "the reload")
+    begin(service, callback_url=f"{listener.origin}/on")
+    assert listener.wait()[0][0] == "/on"
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"], ids=["unix", "dos"])
+def test_the_line_end_of_a_key_file_is_not_the_key(make_service, listener, key, end):
+    """As `openssl rand -hex 32 > FILE` leaves one; one, not all."""
+    text = b"0123456789abcdef" * 2 + b"\n"
+    key.write_bytes(text + end)
+    service = make_service(f"--callback-origin={listener.origin}", f"--callback-key={key}")
+    begin(service, callback_url=f"{listener.origin}/line")
+    _, headers, body = listener.wait()[0]
+    assert is_signed(headers, body, text) and not is_signed(headers, body, text + end)
+
+
+def test_a_key_that_is_too_short_without_its_line_end(make_service, key):
+    key.write_bytes(b"x" * 31 + b"\n")
+    service = make_service()
+    assert service.stop() == 0
+    status, text = service.fails("--callback-origin=https://x", f"--callback-key={key}")
+    assert status and "less than 32 bytes" in text
+    service.process = None
+
+
+def test_a_key_behind_a_link(make_service, listener, key, tmp_path):
+    """As a mounted secret is one."""
+    (tmp_path / "link").symlink_to(key)
+    service = make_service(f"--callback-origin={listener.origin}", f"--callback-key={tmp_path / 'link'}")
+    begin(service, callback_url=f"{listener.origin}/linked")
+    assert is_signed(*listener.wait()[0][1:])
+
+
+def test_more_origins_than_can_be_called_are_refused(make_service, key):
+    origins = [f"--callback-origin=https://host{i}" for i in range(51)]
+    code, text = make_service(start=False).fails(*origins, f"--callback-key={key}")
+    assert code == 64 and "callback-origin: 50 at most" in text, text
+
+
+def test_a_receiver_that_does_not_answer_holds_up_nobody_else(make_service, listener, key):
     """A hundred calls that take half a minute each, and after them another tenant's."""
-    key = tmp_path / "key"
-    key.write_bytes(KEY)
-    key.chmod(0o600)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen(200)

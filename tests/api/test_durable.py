@@ -111,7 +111,7 @@ def begun(service):
 
 def test_what_was_accepted_leads_to_its_end(make_service):
     """async: the id that was told is known after kill -9; what had not begun runs in the next life."""
-    service = make_service("--workers=2")
+    service = make_service("--workers=3")
     told = [service.run("import time; time.sleep(100)", **{"async": True}).json["execution_id"]
             for _ in range(6)]
     bad = service.run("pass", profile="nosuch", **{"async": True})
@@ -130,6 +130,18 @@ def test_what_was_accepted_leads_to_its_end(make_service):
         wait_until(lambda: service.get(f"{EXECUTIONS}/{one}").json["verdict"] == "killed", one)
     for one in told[6:]:
         assert service.get(f"{EXECUTIONS}/{one}").json["state"] == "error"
+
+
+@pytest.mark.parametrize("text", ['{"a":1.10,"b":[123456789012345678901234567890]}', '"a text"', "7"])
+def test_what_waits_for_the_next_life_keeps_its_input(make_service, text):
+    service = make_service("--workers=1")
+    service.run("import time; time.sleep(100)", **{"async": True})
+    wait_until(lambda: begun(service), "the start of the first")
+    body = '{"code": "import sys; print(sys.stdin.read())", "async": true, "input": %s}' % text
+    path = f"{EXECUTIONS}/{service.ask('POST', '/api/v1/run', body).json['execution_id']}"
+    restart(service)
+    row = wait_until(lambda: (it := service.get(path).json)["state"] in ("finished", "error") and it, "the end")
+    assert row["state"] == "finished" and row["result"]["stdout"] == f"{text}\n", row.get("error") or row["result"]["stdout"]
 
 
 def test_what_is_accepted_and_cannot_begin_has_an_end(make_service):
@@ -188,6 +200,14 @@ def truncated(service):
         file.truncate(path.stat().st_size // 4096 // 2 * 4096)
 
 
+def emptied(service):
+    os.truncate(service.state / "records.db", 0)
+
+
+def writable_for_all(service):
+    (service.state / "records.db").chmod(0o666)
+
+
 def newer(service):
     service.change("PRAGMA user_version = 99")
 
@@ -207,7 +227,8 @@ def for_all(service):
 
 
 @pytest.mark.parametrize("spoil, message", [
-    (damaged, "damaged"), (not_a_database, "not a database"), (truncated, "records in"),
+    (damaged, "damaged"), (not_a_database, "not a database"), (truncated, "records in"), (emptied, "it was cut"),
+    (writable_for_all, "not private (mode 0666)"),
     (newer, "written by a newer coto (version 99"), (foreign, "not of coto"),
     (read_only, "readonly"), (for_all, "not private"),
 ], ids=lambda value: getattr(value, "__name__", ""))

@@ -1,4 +1,6 @@
 """R5.1: create, execute, destroy; what stays from one execution to the next and what does not."""
+import concurrent.futures
+import json
 import re
 
 import pytest
@@ -69,6 +71,39 @@ def test_standard_input_is_said_once(service, box, path):
         assert told.get("output", told.get("stdout")) == seen + "\n"
 
 
+EXACT = ["1.10", "0.1", "-0.0", "1e2", "18446744073709551615", "18446744073709551616", "-" + "9" * 60, "[1,[%s]]" % ("12" * 20),
+         '{"input":9223372036854775808}', r'"a \"] 18446744073709551616 }"', '{"a\\\\":3.0,"b":"\\u00e9"}']
+
+
+@pytest.mark.parametrize("text", EXACT)
+def test_input_is_what_the_caller_wrote(service, text):
+    """Numbers above all: 1.10 was 1.1000000000000001. Blanks between them do not count."""
+    code = json.dumps("import sys; sys.stdout.write(sys.stdin.read())")
+    for body in ('{"code":%s,"input":%s}' % (code, text), '{ "input" :\n %s \n, "code":%s}' % (text.replace(",", ", \n"), code),
+                 '{"code":%s,"args":["input","%s"],"input":%s}' % (code, "x" * 70000, text)):
+        reply = service.ask("POST", "/api/v1/run", body)
+        assert (reply.status, reply.json.get("stdout")) == (200, text), reply
+    later = service.ask("POST", "/api/v1/run", '{"code":%s,"input":%s,"async":true}' % (code, text)).json["execution_id"]
+    assert wait_until(lambda: service.get(f"/api/v1/executions/{later}").json.get("result") or None)["stdout"] == text
+
+
+@pytest.mark.parametrize("path", ["/api/v1/run", "/api/v1/sandbox/create"])
+def test_a_limit_is_said_once(service, path):
+    """Which of the two would hold?"""
+    body = {"code": "1"} if path.endswith("run") else {}
+    for limits in ({"memory_mb": 64, "memory": "128m"}, {"cpus": 1, "cpu": 1}):
+        reply = service.post(path, resource_limits=limits, **body)
+        assert (reply.status, reply.json["field"]) == (400, f"resource_limits.{list(limits)[1]}"), reply
+    assert service.post(path, resource_limits={"memory": "64m", "cpu": 1, "disk_mb": 8}, **body).status in (200, 201)
+
+
+def test_the_least_of_descriptors(service):
+    """Walls could not be raised with so few, but for programs whose interpreter waits."""
+    for more in ({}, {"cold": True}, {"language": "perl", "code": 'print "1\\n"'}):
+        result = service.post("/api/v1/run", **{"code": "print(1)", "resource_limits": {"nofile": 8}, **more}).json
+        assert result["stdout"] == "1\n" and result["walls"]["nofile"]["value"] == "8", result
+
+
 def test_state_stays(box):
     assert box("x = 1\ndef f(): return x + 1\nopen('file','w').write('kept')")["state_kept"]
     assert box("print(f(), open('file').read())")["output"] == "2 kept\n"
@@ -93,6 +128,30 @@ def test_whatever_happened_the_next_one_runs(box, code, more, verdict):
     assert (second["output"], second["state_found"], second["state_kept"]) == (f"kept {was} new\n", True, True)
     for reply, is_told in ((result, not result["state_kept"]), (first, not result["state_kept"]), (second, False)):
         assert (reply["state_note"] is not None) == is_told, (result, reply)
+
+
+CHILD_OUT_OF_MEMORY = """import os
+if os.fork() == 0:
+    b = bytearray(400 << 20)
+    os._exit(0)
+print(os.wait()[1] & 127)"""
+FORKS_REFUSED = """import os, time
+children = []
+try:
+    while True:
+        children.append(os.fork())
+        if not children[-1]: time.sleep(60)
+except OSError:
+    for child in children: os.kill(child, 9)
+    for child in children: os.wait()"""
+
+
+@pytest.mark.parametrize("code", [CHILD_OUT_OF_MEMORY, FORKS_REFUSED], ids=["memory", "pids"])
+def test_what_an_earlier_one_met_is_not_the_next_one_s(box, code):
+    """The group of a sandbox counts from its beginning."""
+    box(code)
+    result = box("1 / 0", cold=True)
+    assert (result["verdict"], result["limit"], result["exit_status"], result["oom_kills"]) == ("nonzero", None, 1, 0)
 
 
 @pytest.mark.parametrize("is_new", [False, True])
@@ -143,6 +202,28 @@ for number in (1, 2, 101, 165, 272, 298, 321):
 """
 
 
+@pytest.mark.parametrize("code, more, left", [
+    ("1", {}, 1), ("1/0", {}, 1), ("echo", {"language": "sh"}, 0), ("1", {"cold": True}, 0), ("import os; os._exit(0)", {}, 0),
+    ("while True: pass", {"timeout_seconds": 0.3}, 0)])
+def test_what_a_program_leaves_goes_on_with_its_state(box, code, more, left):
+    """As docs/SANDBOX.md says, and no longer."""
+    box("import os, time\nif os.fork() == 0:\n    time.sleep(1000)")
+    box(code, **more)
+    assert box("import os; print(len([name for name in os.listdir('/proc') if name.isdigit()]))")["output"] == f"{2 + left}\n"
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["first", "new"])
+def test_a_fork_that_ends_like_its_parent_says_nothing(box, is_new):
+    """Both told init that the program had ended, and waited for the next one: results were those of others."""
+    if is_new:
+        assert not box("import os; os._exit(0)")["state_kept"]
+    assert box("import os\nx = 5\nif os.fork():\n    os.wait()")["state_kept"]
+    for i in range(4):
+        told = box(f"print({i}, x, os.getpid() == 1)")
+        assert (told["output"], told["state_found"], told["state_kept"]) == (f"{i} 5 False\n", True, True), told
+    assert box("print(len([name for name in os.listdir('/proc') if name.isdigit()]))")["output"] == "2\n", "and has ended"
+
+
 def test_a_new_interpreter_has_the_same_walls(service, box):
     """As one that was started for its program, seen from inside; and as the service reads them back."""
     cold = box(LOOK, cold=True)["output"]
@@ -185,6 +266,19 @@ def test_nonsense_on_its_channel_ends_only_itself(box, junk):
     assert (first["state_kept"], second["output"]) == (True, "2\n"), (first, second)
 
 
+def test_a_program_that_ends_before_its_interpreter_has_come(service):
+    """Of a sandbox that was not kept ready: init could not kill a copy that was half in, and waited for its end."""
+    limits = {"memory_mb": 256, "cpu": 1}
+
+    def one(_):
+        path = f"/api/v1/sandbox/{service.create(resource_limits=limits)['sandbox_id']}"
+        replies = [service.post(f"{path}/execute", code="exit 0", language="sh", timeout_seconds=20) for _ in range(2)]
+        service.delete(path)
+        return [reply.json.get("verdict") for reply in replies]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert {word for words in pool.map(one, range(200)) for word in words} == {"ok"}
+
+
 def test_a_cancelled_execution_and_async_ones(service, box):
     told = service.post(f"{box.path}/execute", code="import time; time.sleep(300)", timeout_seconds=120, **{"async": True}).json
     assert service.delete(f"/api/v1/executions/{told['execution_id']}").status == 202
@@ -215,6 +309,16 @@ def test_a_new_interpreter_outlives_the_front(make_service):
     reply = service.post(path, code="x = 2").json
     assert (reply["state_found"], reply["state_kept"]) == (False, True) and reply["state_note"]
     assert service.post(path, code="print(x)").json["output"] == "2\n"
+
+
+def test_what_an_earlier_one_met_is_not_that_of_the_next_front(make_service):
+    service = make_service()
+    made = service.create(resource_limits={"memory_mb": 256})
+    path = f"/api/v1/sandbox/{made['sandbox_id']}/execute"
+    assert service.post(path, code=CHILD_OUT_OF_MEMORY).status == 200
+    service.kill_front()
+    result = service.post(path, code="1 / 0", cold=True).json
+    assert (result["verdict"], result["limit"], result["oom_kills"]) == ("nonzero", None, 0)
 
 
 def test_cpu_time_is_counted_for_each_execution(service):

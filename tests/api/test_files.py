@@ -83,7 +83,7 @@ def test_a_chunked_upload(box):
 
 def test_a_file_is_replaced_and_the_program_owns_it(box):
     box.put("own", b"first, longer")
-    box.put("own", b"second")
+    assert box.put("own", b"second").json["path"] == "/workspace/own", "as the document says: absolute"
     assert box.python("open('own','a').write('!'); print(open('own').read())") == "second!\n"
 
 
@@ -118,6 +118,32 @@ def test_remove(fresh):
     assert fresh.get("a/b/c").status == 200, "a link is removed, not what it points to"
     assert fresh.remove("a").json["removed"]
     assert fresh.get("a/b/c").status == fresh.get("a").status == fresh.remove("a").status == 404
+
+
+GROWS = """
+import os
+os.mkdir('tree')
+at = os.open('tree', os.O_RDONLY)
+for n in range(4):
+    if os.fork() == 0:
+        i = n * 900
+        while True:
+            i = (i + 1) % 4000
+            for name in (f'{i}', f'{i}/a', f'{i}/a/b', f'{i}/a/b/c'):
+                try:
+                    os.mkdir(name, dir_fd=at)
+                except OSError:
+                    pass
+while len(os.listdir('tree')) < 3900:
+    pass
+"""
+
+
+def test_what_grows_while_it_is_removed_costs_no_sandbox(fresh):
+    """Init went on removing for ever, and was given up with all that was in the sandbox."""
+    assert fresh.execute(GROWS)["verdict"] == "ok"
+    assert fresh.remove("tree").status in (200, 400, 404)
+    assert fresh.execute("print(1)")["output"] == "1\n"
 
 
 @pytest.mark.parametrize("path", [
@@ -203,6 +229,20 @@ def test_more_than_the_disk_holds(service):
     assert box.get("big").status == 404, "half a file is no file"
     assert box.python("print(1)") == "1\n", "the sandbox is still of use"
     service.delete(box.url)
+
+
+def test_more_than_its_memory_holds(service):
+    """It ends the sandbox, whose files lie in its memory; that was an error of coto's."""
+    held = "cgroup" in (service.get("/api/v1/capabilities").json["walls"]["memory"]["mechanism"] or "")
+    small = {"resource_limits": {"memory_mb": 8}}
+    made = service.post("/api/v1/sandbox/create", files=[{"path": "big", "content": "x" * 12_000_000}], **small)
+    box = Box(service, **small)
+    put = [box.put(f"f{i}", b"x" * 2_000_000) for i in range(6) if service.get(box.url).status == 200][-1]
+    if not held:  # its disk is larger
+        assert (made.status, put.status) == (201, 200)
+    else:
+        assert (made.status, put.status) == (400, 413), (made, put)
+        assert all("memory limit" in reply.json["message"] for reply in (made, put)), (made, put)
 
 
 def test_an_upload_that_breaks_off_leaves_no_file(fresh):
@@ -409,6 +449,27 @@ def test_artifacts_of_a_sandbox(fresh):
     assert {item["name"] for item in listed["artifacts"]} == {"d/plot.svg", "raw"} and listed["artifacts_skipped"] == 2
     assert fresh.get("output/d/plot.svg").body == b"<svg/>"
     assert fresh.execute("x = 1; print(x)", artifacts=True)["output"] == "1\n"
+
+
+# Names of 3,900 bytes, as many as take twelve megabytes.
+LONG_NAMES = """
+import os
+at = os.open('output', os.O_RDONLY)
+for _ in range(15):
+    os.mkdir('d' * 250, dir_fd=at)
+    at = os.open('d' * 250, os.O_RDONLY, dir_fd=at)
+for i in range(3200):
+    os.close(os.open(f'{i:0135}', os.O_CREAT | os.O_WRONLY, dir_fd=at))
+"""
+
+
+def test_names_of_artifacts_are_not_too_many_bytes(fresh):
+    """A reply had 40 megabytes of names, or 280 where they are no text."""
+    told = fresh.execute(LONG_NAMES, artifacts=True, timeout_seconds=60)
+    listed = fresh.get(where="artifacts").json
+    for reply in told, listed:
+        assert 9_000_000 < sum(len(item["name"]) for item in reply["artifacts"]) <= 10 << 20
+        assert len(reply["artifacts"]) + reply["artifacts_skipped"] == 3200
 
 
 def test_artifacts_too_large_for_a_reply_are_named(service):

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 import engine
-from cli.helpers import only
+from cli.helpers import cgroup_directories, only
 from image.helpers import Store, busybox_tree
 
 from .daemon import Daemon
@@ -60,8 +60,7 @@ class Level:
     def left(self):
         """What boxes of this service that do not live any more have left: processes, directories, cgroups."""
         words = [f"coto-{pid}-" for pid in self.seen - self.boxes()] + [f"coto-oci-{pid}-" for pid in self.seen - self.boxes()]
-        named = [path for pattern in ("/run/coto-oci-*", "/tmp/coto-oci-*", "/sys/fs/cgroup/*/coto-*", "/sys/fs/cgroup/coto-*")
-                 for path in glob.glob(pattern)]
+        named = [*glob.glob("/run/coto-oci-*"), *glob.glob("/tmp/coto-oci-*"), *cgroup_directories()]
         for entry in pathlib.Path("/proc").glob("[0-9]*"):
             try:
                 named.append(f"{entry.name} {(entry / 'cmdline').read_bytes().decode(errors='replace')}")
@@ -209,6 +208,7 @@ def test_a_killed_box_is_cleaned_up_after(level):
     before = level.boxes()
     for pid in before:
         os.kill(pid, 9)
+    wait_until(lambda: not before & level.boxes(), "their end")
     reply = level.service.post(f"{path}/execute", code="1")
     assert reply.status == 404 or reply.json["verdict"] == "lost", reply
     assert level.run("print(5)")["stdout"] == "5\n" and not before & level.boxes()
@@ -281,6 +281,22 @@ def test_an_engine_that_is_not_there_is_named(make_service, monkeypatch, tmp_pat
 def test_settings_that_cannot_be(make_service, flag, word):
     status, said = make_service(flag, start=False).fails()
     assert status != 0 and word in said and ("remedy" in said or "allowed" in said)
+
+
+@only(has("runsc"))
+def test_an_operator_may_allow_it_alone(make_service):
+    """Programs run in the sandboxes that there are then; who asks for less is refused."""
+    service = make_service("--allow-isolation=high", "--high-pool-max=0")
+    for path, more in (("run", {"code": "1"}), ("run", {"code": "1", "isolation_level": "standard"}), ("sandbox/create", {})):
+        reply = service.post(f"/api/v1/{path}", **more)
+        assert (reply.status, reply.json["field"]) == (400, "isolation_level"), reply
+    sandbox = f"/api/v1/sandbox/{service.create(isolation_level='high')['sandbox_id']}"
+    for more in ({}, {"language": "sh"}):
+        reply = service.post(f"{sandbox}/execute", code="print(6 * 7)" if not more else "echo 42", **more)
+        assert (reply.status, reply.json.get("output")) == (200, "42\n"), reply
+    execution = service.post(f"{sandbox}/execute", code="print(7)", **{"async": True}).json["execution_id"]
+    row = wait_until(lambda: (row := service.get(f"/api/v1/executions/{execution}").json)["state"] == "finished" and row, "its end")
+    assert row["result"]["output"] == "7\n"
 
 
 @pytest.mark.parametrize("path", ["run", "sandbox/create"])

@@ -1,10 +1,12 @@
 """/metrics as Prometheus itself judges it, and what it says about the pool."""
+import contextlib
 import re
+import shutil
 import subprocess
 
 import pytest
 
-from .helpers import PATIENCE, wait_until
+from .helpers import BIN, PATIENCE, wait_until
 
 
 def promtool(text):
@@ -57,3 +59,52 @@ def test_other_languages_and_profiles_come_from_the_pool_too(service, kind):
         assert service.post("/api/v1/run", **kind).json["stdout"] == "1\n"
         return value(service, "pool_hits_total") == hits + 1
     wait_until(next_is_a_hit, "a hit")
+
+
+def test_what_a_caller_does_wrong_is_no_failed_execution(service):
+    before = value(service, "execution_errors_total"), value(service, "executions_total")
+    for body in ({"code": "1", "stdin": "a", "input": "b"}, {"code": "1", "resource_limits": {"memory": "1000G"}},
+                 {"code": "1", "profile": "none such"}, {"code": "1", "async": True, "callback_url": "https://x/"}):
+        assert 400 <= service.post("/api/v1/run", **body).status < 502, body
+    box = service.create()["sandbox_id"]
+    assert service.post(f"/api/v1/sandbox/{box}/execute", code="1", stdin="a", input="b").status == 400
+    assert (value(service, "execution_errors_total"), value(service, "executions_total")) == before
+    assert service.run("import sys; sys.exit(1)").json["verdict"] == "nonzero"
+    assert (value(service, "execution_errors_total"), value(service, "executions_total")) == (before[0], before[1] + 1), "control"
+
+
+# ---- readiness ----
+
+def readiness(service):
+    """The next answer of /readyz."""
+    def look():
+        assert service.process.poll() is None, service.messages
+        with contextlib.suppress(OSError):
+            return service.get("/readyz")
+    reply = wait_until(look, "an answer")
+    return reply.status, reply.json["status"]
+
+
+def test_it_is_ready_when_its_pool_is(make_service):
+    service = make_service(start=False)
+    service.begin("--pool-min=30")
+    seen = [readiness(service)]
+    wait_until(lambda: seen.append(readiness(service)) or seen[-1][0] == 200, "readiness")
+    assert value(service, "pool_ready") >= 30
+    assert seen[0] == (503, "warming") and set(seen) == {(503, "warming"), (200, "ready")}
+
+
+def test_a_pool_that_cannot_be_filled_is_told(make_service, tmp_path):
+    """Nothing can run there: no work is to be sent."""
+    for path in BIN.glob("coto*"):
+        if path.is_file() and path.suffix in ("", ".so", ".py") and path.name != "coto-init":
+            shutil.copy2(path, tmp_path)
+    service = make_service(start=False)
+    service.program = tmp_path / "coto"
+    service.begin()
+    wait_until(lambda: readiness(service) == (503, "failing"), "the word of it")
+    assert "the pool does not reach its minimum of 5 sandboxes" in service.messages
+    assert service.run("print(1)").status >= 500
+    assert (value(service, "execution_errors_total"), value(service, "executions_total")) == (1, 1), "that one coto failed"
+    shutil.copy2(BIN / "coto-init", tmp_path)
+    wait_until(lambda: readiness(service) == (200, "ready"), "readiness")

@@ -1,6 +1,7 @@
 """What others can reach: client certificates, service tokens, tokens of single sandboxes, reload."""
 import base64
 import contextlib
+import datetime
 import hashlib
 import hmac
 import http.client
@@ -13,6 +14,10 @@ import subprocess
 import time
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+
+from cli.helpers import COTO
 
 from .daemon import UNAUTHORIZED, Daemon, Production, refusal
 from .helpers import wait_until
@@ -234,6 +239,31 @@ def test_a_service_cannot_mint_tokens_of_sandboxes_for_others(service, sandboxes
     assert execute(service, one, token).status in (401, 404)
 
 
+def test_a_scope_holds_for_one_sandbox_too(service, sandboxes, alice):
+    """Both narrow a token: the one does not undo the other."""
+    (one, _), _, _ = sandboxes
+    read, write, neither, both = (service.mint("alice", "--sandbox", one, "--scope", scope)
+                                  for scope in ("read", "write", "", "read write"))
+    assert service.get(f"/api/v1/sandbox/{one}", token=read).status == 200
+    assert refusal(execute(service, one, read)) == (403, "the token's scope has no `write`")
+    assert service.delete(f"/api/v1/sandbox/{one}/files?path=x", token=read).status == 403
+    assert execute(service, one, write).json["output"] == "5\n"
+    assert service.get(f"/api/v1/sandbox/{one}", token=write).status == 403
+    assert execute(service, one, neither).status == 403
+    assert execute(service, one, both).status == service.get(f"/api/v1/sandbox/{one}", token=both).status == 200
+    assert execute(service, one, service.mint("alice", "--sandbox", one)).status == 200, "control: without a scope"
+
+
+def test_a_token_for_a_sandbox_of_a_local_user_is_coto_s_own(own):
+    """An issuer's key stands for none of the names that the socket gives."""
+    with Daemon(f"--jwt-key={own.keys / 'es256.pub'}") as it:
+        made = it.create()
+        path = f"/api/v1/sandbox/{made['sandbox_id']}"
+        token = own.mint(f"uid:{os.getuid()}", "--sandbox", made["sandbox_id"])
+        assert refusal(it.get(path, token=token)) == UNAUTHORIZED
+        assert it.get(path, token=made["access_token"]).status == 200, "control"
+
+
 # ---- revocation ----
 
 def test_a_revoked_token_is_out_and_stays_out(own):
@@ -248,6 +278,21 @@ def test_a_revoked_token_is_out_and_stays_out(own):
     wait_until(lambda: own.front and own.is_let_in(own.context()), "a new front")
     assert refusal(own.get("/api/v1/sandbox", token=token)) == UNAUTHORIZED
     assert own.get("/api/v1/sandbox", token=other).status == 200
+
+
+def test_one_tenant_leaves_room_for_revocations_of_others(own):
+    """It can make tokens as it likes, those of its sandboxes: the table was full for everybody."""
+    own.start()
+    own.stop()
+    own.change(f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 12499) INSERT INTO tokens_revoked "
+               f"SELECT 'x' || i, 'alice', {int(time.time()) + 3600}, 'now' FROM n")
+    own.start()
+    def revoke(tenant):
+        return own.ask("POST", "/api/v1/token/revoke", {"token": own.mint(tenant)}, token=own.mint(tenant))
+    assert revoke("alice").json == {"revoked": True}
+    reply = revoke("alice")
+    assert reply.status == 429 and "too many tokens" in reply.json["message"] and reply.json["remedy"], reply
+    assert revoke("bob").json == {"revoked": True}
 
 
 def test_nobody_revokes_tokens_of_others(service, alice, bob):
@@ -306,13 +351,108 @@ def test_new_keys_are_taken_without_a_restart(own):
     assert own.front == front
 
 
+def dated(own, name, first, last):
+    """The same certificate with other dates, in the place of the first."""
+    path = own.pki / f"{name}.crt"
+    key = serialization.load_pem_private_key((own.pki / "ca.key").read_bytes(), None)
+    now = x509.load_pem_x509_certificate(path.read_bytes())
+    builder = x509.CertificateBuilder(now.issuer, now.subject, now.public_key(), now.serial_number, first, last, list(now.extensions))
+    path.write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+
+
+def check(own):
+    done = subprocess.run([COTO, "serve", "--check", f"--state-dir={own.state}", *(f"--{name}={value}" for name, value in own.settings.items())],
+                          capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout + done.stderr
+
+
+YEAR = datetime.timedelta(365)
+
+
+@pytest.mark.parametrize("name, first, last, words", [
+    ("localhost", -2, -1, "localhost.crt': expired on "), ("localhost", 1, 2, "localhost.crt': not valid before "),
+    ("ca", -2, -1, "ca.crt': expired on ")])
+def test_what_has_expired_is_told(own, name, first, last, words):
+    """By --check, which fails; by a service that starts with it, or sees it come, in its log."""
+    assert check(own) == (0, "settings, keys and certificates are fine\n")
+    own.begin()
+    own.wait_for_message("listening https")
+    assert "expired" not in own.messages
+    today = datetime.datetime.utcnow()
+    dated(own, name, today + first * YEAR, today + last * YEAR)
+    code, text = check(own)
+    assert code == 66 and words in text and "remedy: " in text, text
+    own.wait_for_message(words)
+    assert own.stop() == 0
+    own.begin()
+    own.wait_for_message("listening https")
+    assert words in own.messages
+
+
+def test_a_list_that_has_expired_is_told(own):
+    key = serialization.load_pem_private_key((own.pki / "ca.key").read_bytes(), None)
+    today = datetime.datetime.utcnow()
+    builder = x509.CertificateRevocationListBuilder(x509.load_pem_x509_certificate((own.pki / "ca.crt").read_bytes()).subject,
+                                                    today - 2 * YEAR, today - YEAR)
+    (own.pki / "crl.pem").write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    code, text = check(own)
+    assert code == 66 and "crl.pem': expired on " in text and "coto pki crl" in text, text
+
+
 def test_a_broken_file_changes_nothing(own):
     own.start()
     token = own.mint("alice")
     (own.pki / "localhost.crt").write_text("broken")
     own.signal(signal.SIGHUP)
-    own.wait_for_message("reload; keys and certificates are as before")
+    own.wait_for_message("reload; certificates are as before")
     assert own.get("/api/v1/sandbox", token=token).status == 200
+    assert "reloaded" not in own.messages and "have changed" not in own.messages
+
+
+def with_jwks(own):
+    own.settings["jwt-key"] = own.room / "keys.json"
+    own.settings["jwt-key"].write_text(own.coto("token", "jwks", own.keys / "es256.pub"))
+    own.start()
+    return own.settings["jwt-key"]
+
+
+@pytest.mark.parametrize("by_signal", [False, True], ids=["by itself", "SIGHUP"])
+@pytest.mark.parametrize("broken", ["keys.json", "pki/localhost.crt"])
+def test_a_revocation_takes_effect_whatever_else_is_broken(own, broken, by_signal):
+    """Nor is that told as a success."""
+    with_jwks(own)
+    token, context = own.mint("bob"), own.context()
+    own.issue("client", "bob")
+    others = own.context(own.pki / "bob.crt")
+    assert own.is_let_in(context)
+    (own.room / broken).write_text("{ broken")
+    own.coto("pki", "revoke", "alice", "--dir", "pki")
+    if by_signal:
+        own.signal(signal.SIGHUP)
+    wait_until(lambda: not own.is_let_in(context), "the revocation")
+    assert own.ask("GET", "/api/v1/sandbox", token=token, context=others).status == 200, "control: as before"
+    own.wait_for_message("token keys are as before" if broken == "keys.json" else "certificates are as before")
+    own.wait_for_message("reload; taken: ")
+    assert "reloaded" not in own.messages and "have changed" not in own.messages
+
+
+def test_new_keys_are_taken_whatever_is_wrong_with_certificates(own):
+    """The other way round; and no key at all is the end of every token."""
+    jwks = with_jwks(own)
+    token = own.mint("alice")
+    crl = own.pki / "crl.pem"
+    good = crl.read_bytes()
+    crl.write_text("broken")
+    jwks.write_text('{"keys": []}')
+    wait_until(lambda: status(own, token) == 401, "the end of every token")
+    own.wait_for_message("reload; certificates are as before")
+    own.wait_for_message("reload; taken: token keys")
+    assert "have changed" not in own.messages
+    crl.write_bytes(good)
+    own.wait_for_message("key files have changed")
+    front = own.front
+    os.kill(front, signal.SIGKILL)  # the next one has no key either, and serves
+    wait_until(lambda: own.front not in (0, front) and status(own, token) == 401, "a new front")
 
 
 def serial(service):

@@ -1,9 +1,11 @@
 """coto run --server: the same output, exit status and result as without."""
+import contextlib
 import json
 import os
 import socket
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -41,11 +43,36 @@ def server(service):
     (["--lang", "sh", "-"], b"echo from stdin; exit 4\n"),
     (["--", "/bin/echo", "two  words", "$HOME"], b""),
     (["--", "/nowhere"], b""),
-], ids=range(11))
-def test_as_without(service, arguments, stdin):
+    (["-"], b"#!/bin/sh\necho from a shell\n"),
+    (["-c", "#!/usr/bin/perl\nprint 6 * 7;"], b""),
+    (["-c", "print(1)"], b""),
+    (["-"], b"print(1)\n"),
+    (["--artifacts=/nowhere", "--", "sh", "-c", "echo x > output/f; ln -s f output/link"], b""),
+    (["--env", "A" * 300 + "=b", "-c", "import os; print(max(map(len, os.environ)))", "--lang", "python"], b""),
+], ids=range(17))
+def test_as_without(service, tmp_path, arguments, stdin):
+    arguments = [word.replace("/nowhere", str(tmp_path)) if word.startswith("--artifacts") else word for word in arguments]
     here, there = coto(*arguments, stdin=stdin), coto(server(service), *arguments, stdin=stdin)
     assert (there.returncode, there.stdout) == (here.returncode, here.stdout), there.stderr
     assert arguments[-1] == "/nowhere" or there.stderr == here.stderr
+
+
+@pytest.mark.parametrize("flags, arguments, what", [
+    ([], ["a\udcff"], "an argument"), (["--env", "A=\udcff"], [], "--env"), (["--copy=/etc/passwd:a\udcff"], [], "not UTF-8")])
+def test_bytes_are_refused_and_not_changed(service, flags, arguments, what):
+    """In JSON they would be others."""
+    code = ["-c", "import os, sys; print(sys.argv[1:], os.environ.get('A'), os.listdir())", "--lang", "python", *arguments]
+    assert coto(*flags, *code).returncode == 0, "control: without a service they reach the program"
+    done = coto(server(service), *flags, *code)
+    assert done.returncode in (66, 69) and what in done.stderr.decode() and not done.stdout, done
+
+
+def test_too_much_is_told_as_such(service, tmp_path):
+    (tmp_path / "big.py").write_bytes(b"#" * (17 << 20))
+    with open(tmp_path / "big.py", "rb") as big:
+        done = subprocess.run([COTO, "run", server(service), "-c", "1", "--lang", "python"], stdin=big, capture_output=True, timeout=PATIENCE)
+    for one in (done, coto(server(service), tmp_path / "big.py")):
+        assert one.returncode == 66 and b"more than a request" in one.stderr and b"ulimit" not in one.stderr, one
 
 
 def test_a_file_of_this_host(service, tmp_path):
@@ -53,6 +80,9 @@ def test_a_file_of_this_host(service, tmp_path):
     script.write_text("echo $1\n")
     assert coto(server(service), script, "x").stdout == b"x\n"
     assert coto(server(service), tmp_path / "none.py").returncode == 66
+    script.rename(tmp_path / "script")
+    done = coto(server(service), tmp_path / "script", "x")
+    assert done.returncode == 64 and b"tells the language" in done.stderr, "it is not run as what the service would choose"
 
 
 def test_json_is_the_result(service):
@@ -146,6 +176,28 @@ def test_what_cannot_travel_is_said(service, tmp_path):
     assert done.returncode == 73 and "larger than what a service sends" in done.stderr.decode(), done.stderr
 
 
+@pytest.mark.parametrize("extra", [[], ["--json"]], ids=["stream", "json"])
+def test_a_file_of_an_earlier_run_is_not_taken_for_this_one_s(service, tmp_path, extra):
+    """Too large to be sent, and something has its name."""
+    def write(size):
+        return coto(server(service), f"--artifacts={tmp_path}", *extra, "-c", f"open('output/b','wb').write(b'x'*{size})\nopen('output/a','w').write('a')",
+                    "--lang", "python")
+    assert write(3).returncode == 0 and (tmp_path / "b").read_bytes() == b"xxx"
+    done = write(11_000_000)
+    told = done.stdout if extra else done.stderr
+    assert done.returncode == 73 and b"larger than what a service sends" in told, done
+    assert not extra or json.loads(told)["error"], "one object and nothing else"
+    assert write(4).returncode == 0 and (tmp_path / "b").read_bytes() == b"xxxx"
+
+
+def test_no_half_of_a_file_is_left(service, tmp_path):
+    """As with a full disk: here no file may grow beyond a block."""
+    done = subprocess.run(["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", COTO, "run", server(service), f"--artifacts={tmp_path / 'out'}",
+                           "-c", "open('output/b','wb').write(b'x' * 100_000)", "--lang", "python"], capture_output=True, timeout=PATIENCE, stdin=subprocess.DEVNULL)
+    assert done.returncode == 73 and b"File too large" in done.stderr, done
+    assert not list((tmp_path / "out").iterdir())
+
+
 @pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil", "a//b", "."])
 def test_names_of_another_host_stay_below(tmp_path, name):
     """A service that is not what it seems."""
@@ -162,3 +214,68 @@ def test_names_of_another_host_stay_below(tmp_path, name):
         done = coto(at, "--json", f"--artifacts={tmp_path / 'd/out'}", "-c", "1", "--lang", "python")
     assert done.returncode == 73 and b"a name that is none" in done.stdout + done.stderr
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+
+
+def stand_in(answer):
+    """A service that answers so; how coto run ended."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def serve():
+            client, _ = listener.accept()
+            with client:
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                client.recv(65536)
+                client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+                answer(client)
+        threading.Thread(target=serve, daemon=True).start()
+        return coto(f"--server=http://127.0.0.1:{listener.getsockname()[1]}", "-c", "1", "--lang", "python")
+
+
+EVENTS = b"".join(b'event: stdout\ndata: {"data": "%d\\n"}\n\n' % i for i in range(20)) + b'event: result\ndata: {"exit_status": 7}\n\n'
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 40, 41, len(EVENTS)])
+def test_events_in_pieces(piece):
+    def answer(client):
+        for i in range(0, len(EVENTS), piece):
+            client.sendall(EVENTS[i:i + piece])
+            time.sleep(0.0002)
+    done = stand_in(answer)
+    assert (done.returncode, done.stdout) == (7, b"".join(b"%d\n" % i for i in range(20)))
+
+
+def test_a_service_whose_host_is_gone_is_not_waited_for():
+    """The kernel asks it from time to time whether it is still there."""
+    seen = []
+
+    def answer(client):
+        port = client.getpeername()[1]
+        end = time.monotonic() + PATIENCE / 2
+        while not seen and time.monotonic() < end:
+            with open("/proc/net/tcp") as file:
+                rows = [line.split() for line in file][1:]
+            seen.extend(row for row in rows if row[1] == f"0100007F:{port:04X}" and row[5].startswith("02:"))
+            time.sleep(0.05)
+        client.sendall(EVENTS)
+    assert stand_in(answer).returncode == 7 and seen
+
+
+def test_a_result_on_a_terminal():
+    """A service that is not what it seems does not draw on it."""
+    answer = b'{"exit_status": 0, "stdout": "fine \xc2\x9b2J"}'
+    ours, theirs = os.openpty()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def serve():
+            client, _ = listener.accept()
+            with client:
+                client.recv(65536)
+                client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(answer), answer))
+        threading.Thread(target=serve, daemon=True).start()
+        process = subprocess.Popen([COTO, "run", f"--server=http://127.0.0.1:{listener.getsockname()[1]}", "--json", "-c", "1", "--lang", "python"],
+                                   stdin=subprocess.DEVNULL, stdout=theirs)
+        os.close(theirs)
+        got = b""
+        with contextlib.suppress(OSError), open(ours, "rb", buffering=0) as terminal:
+            while piece := terminal.read(65536):
+                got += piece
+        assert process.wait(PATIENCE) == 0
+    assert b"fine" in got and b"\xc2\x9b" not in got, got

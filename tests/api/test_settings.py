@@ -2,6 +2,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -10,8 +11,8 @@ import pytest
 
 from cli.helpers import only
 
-from .daemon import Daemon
-from .helpers import BIN, PATIENCE, ROOT, wait_until
+from .daemon import Daemon, Production
+from .helpers import BIN, PATIENCE, ROOT, SOURCE, wait_until
 
 COTO = str(BIN / "coto")
 
@@ -54,6 +55,8 @@ def test_file_and_flags(service):
     ("port: &a 1", ["line 1"]),
     ("jwt-key: [/nowhere/key.pem]", ["/nowhere/key.pem", "No such file"]),
     ("profile: nothing", ["nothing"]),
+    ("state-dir: here", ["'here'", "absolute"]),
+    ("listen: [nowhere]", ["'nowhere': not an address", "127.0.0.1:8080"]),
 ])
 def test_check_says_what_is_wrong(service, text, words):
     done = serve("--check", "--config", write(service, text))
@@ -121,6 +124,13 @@ def test_reload_of_nonsense_changes_nothing(service):
 
 # ---- the service manager ----
 
+@pytest.fixture
+def production():
+    it = Production()
+    yield it
+    it.__exit__()
+
+
 class Manager:
     """What systemd does: hands over listening sockets, and is told how it goes."""
 
@@ -168,12 +178,71 @@ def test_socket_activation_and_notification(service):
     assert path.exists()  # it is the manager's
 
 
+def listening(service):
+    return re.findall(r"^listening (\S+)$", service.messages, re.M)
+
+
+def test_what_is_configured_is_opened_beside_inherited_sockets(production):
+    """coto.socket hands over one socket; the configuration has more. Nobody has named the default port."""
+    manager = Manager(production)
+    production.runtime.mkdir(mode=0o700)
+    settings = [f"--{name}={value}" for name, value in production.settings.items() if name not in ("socket", "port")]
+    with socket.socket(socket.AF_UNIX) as unix:
+        unix.bind(str(production.runtime / "api.sock"))
+        unix.listen()
+        manager.start([unix], *settings)
+        assert manager.hear("READY=1")
+        inherited, https = listening(production)
+        assert inherited == f"unix:{production.runtime}/api.sock"
+        production.port = int(https.rsplit(":", 1)[1])
+        assert https.startswith("https://") and production.get("/api/v1/sandbox", token=production.mint("alice")).status == 200
+        assert production.stop() == 0
+        config = production.room / "more.yaml"
+        config.write_text(f"port: 0\nsocket: {production.room}/other.sock\n")
+        manager.start([unix], *settings, f"--config={config}")
+        assert manager.hear("READY=1")
+        inherited, other, http, https = listening(production)
+        assert other == f"unix:{production.room}/other.sock" and http.startswith("http://127.0.0.1:")
+        assert production.stop() == 0
+    assert (production.runtime / "api.sock").exists() and not (production.room / "other.sock").exists()
+
+
+@pytest.mark.parametrize("inherited, listen", [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "0.0.0.0"), ("0.0.0.0", "127.0.0.1"), ("::", "0.0.0.0")])
+def test_an_inherited_socket_that_is_configured_too_is_not_opened_twice(production, inherited, listen):
+    """And is served as the configuration says: with TLS, also on loopback."""
+    manager = Manager(production)
+    family = socket.AF_INET6 if ":" in inherited else socket.AF_INET
+    with socket.create_server((inherited, 0), family=family, dualstack_ipv6=family == socket.AF_INET6) as tcp:
+        production.port = tcp.getsockname()[1]
+        production.settings["listen"] = f"{listen}:{production.port}"
+        manager.start([tcp], *(f"--{name}={value}" for name, value in production.settings.items()))
+        assert manager.hear("READY=1")
+        assert listening(production) == [f"https://[::]:{production.port}" if family == socket.AF_INET6 else
+                                         f"https://{inherited}:{production.port}"]
+        assert production.get("/api/v1/sandbox", token=production.mint("alice")).status == 200
+        assert production.stop() == 0
+
+
 def test_an_inherited_socket_for_others_needs_tls(service):
     manager = Manager(service)
     with socket.create_server(("0.0.0.0", 0)) as tcp:
         manager.start([tcp])
         assert service.process.wait(PATIENCE) == 64
     assert "others can reach it" in service.messages
+
+
+def unit(name, section):
+    """The lines of a section, as systemd reads them."""
+    text = (SOURCE / "deploy/systemd" / name).read_text().split(f"[{section}]")[1].split("\n[")[0]
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
+
+
+def test_the_units_fit_each_other():
+    """The socket is in the service's directory, which a stopped service must leave where it is."""
+    service, sock = unit("coto.service", "Service"), unit("coto.socket", "Socket")
+    assert pathlib.Path(sock["ListenStream"]).parent == pathlib.Path("/run", service["RuntimeDirectory"])
+    assert service["RuntimeDirectoryPreserve"] == "yes"
+    assert service["RuntimeDirectoryMode"] == sock["DirectoryMode"] == "0700", "others are refused by the service"
 
 
 def open_files(pid):
@@ -241,6 +310,31 @@ def test_more_than_the_ceiling_is_refused(low, body, field, words):
     assert "timeout_seconds" in body or "output_limit" in str(body) or refused.status == reply.status, refused
 
 
+TERMINALS = ("import errno, os\nn = 0\ntry:\n    while True: os.openpty(); n += 1\n"
+             "except OSError as error: print(n, errno.errorcode[error.errno], os.path.lexists('/dev/ptmx'))")
+
+
+def test_there_are_no_terminals(low):
+    assert low.run(TERMINALS).json["stdout"] == "0 ENOENT False\n"
+    reply = low.post("/api/v1/run", code="print(1)", resource_limits={"ptys": 1})
+    assert (reply.status, reply.json["field"]) == (400, "resource_limits.ptys") and "0 at most" in reply.json["message"], reply
+
+
+def test_terminals_that_the_operator_allows():
+    """Each request gets its own number, from a pool and a shared root too."""
+    with Daemon("--high-isolation=none", "--max-ptys=2") as service:
+        for count in (0, 2, 1, 0, 2, 0, 1):
+            words = f"{count} ENOSPC True\n" if count else "0 ENOENT False\n"
+            limits = {"ptys": count} if count else {}
+            assert service.run(TERMINALS, resource_limits=limits).json["stdout"] == words, count
+            box = service.create(resource_limits=limits)
+            path = f"/api/v1/sandbox/{box['sandbox_id']}"
+            assert service.post(f"{path}/execute", code=TERMINALS).json["output"] == words, count
+            assert service.delete(path).status in (200, 204)
+        reply = service.post("/api/v1/run", code="print(1)", resource_limits={"ptys": 3})
+        assert reply.status == 400 and "2 at most" in reply.json["message"], reply
+
+
 def test_what_is_not_asked_for_is_cut_down(low):
     """And what is asked for within it is given: the ceiling is not the value."""
     result = low.run("print('x' * 5000)").json
@@ -252,7 +346,7 @@ def test_what_is_not_asked_for_is_cut_down(low):
 
 
 @pytest.mark.parametrize("line,words", [
-    ("max-memory: 9g", "8g at most"), ("max-timeout: 301s", "5m at most"), ("max-pids: many", "max-pids"),
+    ("max-memory: 9g", "8g at most"), ("max-timeout: 301s", "5m at most"), ("max-pids: many", "max-pids"), ("max-ptys: 65", "max-ptys"),
     ("allow-profile: [nosuch]", "no profile 'nosuch'"), ("allow-profile: [enis]", "profile 'default' is not among"),
     ("allow-isolation: [weak]", "neither standard nor high")])
 def test_ceilings_that_cannot_be(low, line, words):
@@ -268,7 +362,7 @@ def words_of_launcher(*flags):
 def test_the_launcher_knows_what_no_profile_has():
     """It is the one that refuses a front that was taken over (conform/launcher_wire)."""
     all_profiles, one = words_of_launcher(), words_of_launcher("--allow-profile=default", "--max-memory=1g")
-    assert {"--caps=0", "--seccomp=1", "--idmaps=1", "--ids=10000:10000", f"--memory={1 << 30}", "--inodes=1000000"} <= set(one)
+    assert {"--caps=0", "--seccomp=1", "--idmaps=1", "--ids=10000:10000", f"--memory={1 << 30}", "--inodes=1000000", "--ptys=0"} <= set(one)
     assert sum(word.startswith("--ids=") for word in one) == 1
     chown_setgid_setuid_fowner = 1 << 0 | 1 << 6 | 1 << 7 | 1 << 3
     assert f"--caps={chown_setgid_setuid_fowner}" in all_profiles and "--ids=9999:9999" in all_profiles

@@ -38,6 +38,8 @@ def test_it_is_sound(spec):
     assert spec.document["openapi"].startswith("3.1")
     names = [operation["operationId"] for _, _, operation in spec.operations()]
     assert len(names) == len(set(names)) >= 20
+    limit, before, sandbox = (item["schema"] for item in spec.operation("executions")[2]["parameters"])
+    assert limit == {"type": "integer", "minimum": 1, "maximum": 1000} and before == sandbox == {"type": "string", "format": "uuid"}
     for _, path, operation in spec.operations():
         assert ("{id}" in path) == any(item["in"] == "path" for item in operation["parameters"])
         for response in operation["responses"].values():
@@ -212,8 +214,26 @@ def test_stream_in_words(service, query, kind):
     assert (reply.status, reply.headers["Content-Type"]) == (200, kind)
 
 
+@pytest.mark.parametrize("accept, kind", [
+    ("text/event-stream;q=0", "application/json"), ("application/json, text/event-stream ; q=0.000", "application/json"),
+    ("application/json, text/event-streams", "application/json"), ("text/event-stream;q=0, */*", "application/json"),
+    ("application/json;q=0, Text/Event-Stream;q=0.01", "text/event-stream"), ("text/event-stream; charset=utf-8", "text/event-stream")])
+def test_accept_in_words(service, accept, kind):
+    """q=0 means: anything else."""
+    reply = service.ask("POST", "/api/v1/run", {"code": "1"}, {"Accept": accept})
+    assert (reply.status, reply.headers["Content-Type"]) == (200, kind)
+
+
 def test_a_probe_may_ask_as_it_likes(service):
     assert service.get("/healthz?from=balancer").status == service.get("/openapi.json?v=2").status == 200
+
+
+@pytest.mark.parametrize("body, said", [
+    ({"files": [{"path": "a", "content": "x" * 300_000}], "resource_limits": {"disk": "64k"}}, "raise resource_limits.disk (or resource_limits.inodes)"),
+    ({"language": "c", "code": "int main(void) { return 0; }", "resource_limits": {"noexec": True}}, "use resource_limits.noexec: false, or an interpreted")])
+def test_errors_name_fields_and_not_flags(service, body, said):
+    reply = service.ask("POST", "/api/v1/run", {"code": "1", **body})
+    assert reply.status in (400, 422) and said in reply.json["remedy"] and "--" not in reply.json["remedy"] + reply.json["message"], reply
 
 
 @pytest.mark.parametrize("method, path, body, status", [

@@ -115,6 +115,13 @@ def test_artifacts_are_events(service):
     assert [sorted(item) for item in events[-1][1]["artifacts"]] == [["bytes", "name", "sha256", "type"]] * 2
 
 
+def test_many_artifacts_are_told(service):
+    """The result is one event with all their names; it was dropped where that took more than a megabyte."""
+    events = stream(service, "for i in range(6000): open(f'output/{i:0200}', 'w').close()", artifacts=True, timeout_seconds=60)
+    assert [event for event, _ in events if event != "artifact"] == ["start", "result"]
+    assert len(events) == 6002 and len(events[-1][1]["artifacts"]) == 6000
+
+
 def test_all_output_comes_before_the_result(service):
     for size in (100_000, 700_000, 3_000_000):
         events = stream(service, f"print('x' * {size})")

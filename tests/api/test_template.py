@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from cli.helpers import BIN, PATH, SOURCE, descendants, only
-from conform.wire_frames import frame
+from conform.wire_frames import KIND, frame
 
 from .daemon import Daemon
 from .helpers import PATIENCE, ROOT, wait_until
@@ -164,6 +164,44 @@ def test_a_program_does_not_speak_for_init(service, more):
     assert python(service, "print(1)") == "1\n"
 
 
+def test_a_programs_words_are_not_the_services(service):
+    """An error that it has put on its way to init was told as one of coto's, with its code and its remedy."""
+    url = f"/api/v1/sandbox/{service.create()['sandbox_id']}"
+    forged = frame("ERROR", 2, ("KIND", KIND["FORBIDDEN"]), ("TEXT", "your token has expired"), ("REMEDY", "send it to me"))
+    assert service.post(f"{url}/execute", code=SPEAK % forged).json["state_kept"]
+    assert service.ask("PUT", f"{url}/files?path=go", b"").status == 200
+    wait_until(lambda: service.get(f"{url}/files?path=said").status == 200, "what it says")
+    reply = service.post(f"{url}/execute", code="print(7)")
+    assert (reply.status, reply.json["code"]) == (500, "internal") and "does not answer" in reply.json["message"], reply
+    assert "token" not in reply.body.decode() and "send it" not in reply.body.decode()
+    assert service.post(f"{url}/execute", code="print(8)").json["output"] == "8\n"
+
+
+LOOK = """
+import os, platform, sys
+places = {name for name in sys.path_importer_cache if not name.startswith(('/usr/', '/workspace', '/dev/'))}
+print(platform.node(), os.uname().nodename, platform.node() in platform.platform(), sorted(places))
+"""
+
+
+def test_nothing_of_the_host_is_remembered(service):
+    """Modules that are imported there ask for its name; where they are looked for, names of files are kept."""
+    assert python(service, LOOK) == python(service, LOOK, cold=True) == "coto coto False []\n"
+
+
+@only(ROOT)
+def test_the_name_of_the_host_is_in_no_memory():
+    """Not even where it was cleared away."""
+    name = ["host" + os.urandom(6).hex(), os.urandom(6).hex()]
+    search = SEARCH + "print(has([part.encode() for part in halves[0]]))"
+    script = 'hostname "$NAME" && exec "$PYTHON" -c \'import os; from api.daemon import Daemon\nwith Daemon() as service:\n' \
+             '    print(service.run(os.environ["SEARCH"], stdin=os.environ["STDIN"]).json["stdout"])\''
+    done = subprocess.run(["unshare", "--uts", "bash", "-c", script], capture_output=True, text=True, timeout=PATIENCE,
+                          env={"PATH": PATH, "PYTHONPATH": str(SOURCE / "tests"), "COTO_TEST_BIN": str(BIN), "HOME": "/", "PYTHON": sys.executable,
+                               "NAME": "".join(name), "SEARCH": search, "STDIN": json.dumps([name])})
+    assert done.returncode == 0 and done.stdout.split() == ["False"], done
+
+
 # A host with a /workspace of somebody's, who has put there what every Python of that home runs when it starts.
 HOST = """
 set -e
@@ -199,6 +237,26 @@ def test_it_runs_nothing_of_a_home_on_the_host(tmp_path):
     warm, cold = ast.literal_eval(done.stdout)
     assert warm == cold and warm.startswith("/workspace /workspace/.local ") and warm.endswith(" 1\n"), done
     assert (tmp_path / "ran").read_text() == "0 "
+
+
+class InRealTime(Daemon):
+    def begin(self, *flags):
+        before = os.sched_getscheduler(0), os.sched_getparam(0)
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+        try:
+            return super().begin(*flags)
+        finally:
+            os.sched_setscheduler(0, *before)
+
+
+@only(ROOT)
+def test_a_real_time_class_of_the_service_is_not_its_programs():
+    """No quota holds in one. The control is the launcher itself."""
+    code = "import os; print(os.sched_getscheduler(0), hash('x'))"
+    with InRealTime() as service:
+        assert os.sched_getscheduler(service.launcher) == os.SCHED_RR
+        forked, again, cold = [python(service, code, cold=cold).split() for cold in (False, False, True)]
+        assert forked == again != cold and forked[0] == cold[0] == str(os.SCHED_OTHER)
 
 
 # By a socket its network namespace can be asked for interfaces, and be given a name in.

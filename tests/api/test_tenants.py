@@ -2,7 +2,10 @@
 import contextlib
 import json
 import threading
+import time
 import uuid
+
+import pytest
 
 from .helpers import wait_until
 
@@ -27,6 +30,26 @@ def test_rate(make_service):
     assert service.get("/api/v1/sandbox", token=True).status == 200, "another tenant may"
     assert service.get("/healthz").status == 200, "who has no tenant has no rate"
     wait_until(lambda: service.get("/api/v1/sandbox").status == 200, "room")
+
+
+def test_a_pause_buys_no_more_than_its_time(make_service):
+    """Who is not heard of for a while is forgotten, but not what it has used."""
+    service = make_service("--tenant-rate=1", "--tenant-burst=200")
+    connection = service.connect()
+
+    def taken():
+        count = 0
+        for _ in range(250):
+            connection.request("GET", "/api/v1/sandbox")
+            reply = connection.getresponse()
+            reply.read()
+            count += reply.status == 200
+        return count
+    began = time.monotonic()
+    first = taken()
+    time.sleep(18)
+    more = taken()
+    assert first >= 200 and 17 <= more and first + more <= 200 + (time.monotonic() - began) + 1, (first, more)
 
 
 def test_a_thousand_creates_at_once(make_service):
@@ -168,6 +191,39 @@ def test_replies_that_nobody_reads_have_an_end(make_service):
         wait_until(lambda: service.ask("POST", "/api/v1/run", body).status == 200, "room")
 
 
+def test_artifacts_that_nobody_reads_have_an_end_too(make_service):
+    """They were not counted for who had written a word besides."""
+    service = make_service("--tenant-unread=30")
+    body = json.dumps({"code": "print(1); open('output/zeros', 'wb').write(bytes(4_000_000))", "artifacts": True})
+    with contextlib.closing(service.connect()) as connection:
+        connection.request("POST", "/api/v1/run", body)
+        response = connection.getresponse()
+        assert response.status == 200 and int(response.headers["Content-Length"]) > 24_000_000
+        refused = service.ask("POST", "/api/v1/run", body)
+        assert refused.status == 503 and "until it is read" in refused.json["message"], refused
+        assert service.ask("POST", "/api/v1/run", body, token=True).status == 200
+        assert len(json.loads(response.read())["artifacts"][0]["content"]) == 4_000_000
+        wait_until(lambda: service.ask("POST", "/api/v1/run", body).status == 200, "room")
+
+
+def test_results_that_wait_to_be_recorded_have_an_end_too(make_service):
+    """Each may be 64 MiB, and a tenant have hundreds of them at once; how they ended is told all the same."""
+    service = make_service("--tenant-unread=30")
+
+    def result():
+        url = f"/api/v1/executions/{service.post('/api/v1/run', **body, **{'async': True}).json['execution_id']}"
+        return wait_until(lambda: (row := service.get(url).json).get("state") in (None, "finished") and row, "the end")
+    body = {"code": "print(chr(0) * 4_000_000)"}
+    with contextlib.closing(service.connect()) as connection:
+        connection.request("POST", "/api/v1/run", json.dumps(body))
+        response = connection.getresponse()
+        assert response.status == 200 and int(response.headers["Content-Length"]) > 24_000_000
+        row = result()
+        assert row["verdict"] == "ok" and "result" not in row and "tenant-unread" in row["error"]["remedy"], str(row)[:999]
+        response.read()
+        wait_until(lambda: "result" in result(), "room")
+
+
 def test_an_async_execution_counts_to_its_end(make_service):
     service = make_service("--tenant-requests=1")
     execution = service.run("import time; time.sleep(100)", **{"async": True}).json["execution_id"]
@@ -234,30 +290,31 @@ def test_tenants_are_served_in_turn(make_service):
     assert [it for _, it in begun if it != theirs] == mine, "each tenant's are in order"
 
 
-def one_is_left(service):
-    """Whether another tenant's request is served beside many that do not end."""
-    assert service.run("print(1)", token=True).status == 200
-    mine = [begin(service, SLEEP) for _ in range(3)]
-    wait_until(lambda: count(service, mine, "running") > 0, "the start")
-    theirs = begin(service, token=True)
-    wait_until(lambda: count(service, mine, "running") > 1 or row_of(service, theirs, True)["state"] == "finished", "either")
-    left = count(service, mine, "running") == 1
-    for it in mine:
-        service.delete(f"/api/v1/executions/{it}")
-    wait_until(lambda: count(service, mine, "finished") == 3, "the end of all")
-    return left
+@pytest.mark.parametrize("workers, most", [(2, 1), (16, 14)])
+def test_one_tenant_leaves_workers_to_others(make_service, workers, most):
+    """Also to who comes for the first time, when all that the first one has sent runs already."""
+    service = make_service(f"--workers={workers}")
+    mine = [begin(service, SLEEP) for _ in range(workers + 1)]
+    wait_until(lambda: count(service, mine, "running") == most, "the start")
+    time.sleep(0.2)
+    assert count(service, mine, "running") == most
+    for _ in range(3):
+        assert service.run("print(1)", token=True).json["stdout"] == "1\n"
+    assert (count(service, mine, "running"), count(service, mine, "finished")) == (most, 0), "nobody's end was waited for"
+    service.delete(f"/api/v1/executions/{mine[0]}")
+    wait_until(lambda: count(service, mine[1:], "running") == most, "the next one")
 
 
-def test_one_tenant_leaves_a_worker_to_others(make_service):
-    """Who was there in the last seconds: of several tries, because the machine may stop for longer."""
-    service = make_service("--workers=2")
-    assert any(one_is_left(service) for _ in range(5))
-
-
-def test_who_is_alone_has_all_workers(make_service):
-    service = make_service("--workers=2")
-    mine = [begin(service, SLEEP) for _ in range(2)]
-    wait_until(lambda: count(service, mine, "running") == 2, "the start of both")
+def test_a_newcomer_leaves_some_to_the_next(make_service):
+    """Of 24 workers three are kept: the second tenant has one of them and, with two left, no second one."""
+    service = make_service("--workers=24")
+    mine = [begin(service, SLEEP) for _ in range(22)]
+    wait_until(lambda: count(service, mine, "running") == 21, "the start")
+    theirs = [begin(service, SLEEP, token=True) for _ in range(3)]
+    wait_until(lambda: sum(row_of(service, it, True)["state"] == "running" for it in theirs) == 1, "the start")
+    time.sleep(0.2)
+    assert sum(row_of(service, it, True)["state"] == "running" for it in theirs) == 1
+    assert count(service, mine, "running") == 21
 
 
 def test_one_tenant_leaves_room_in_the_queue(make_service):

@@ -1,4 +1,5 @@
 """coto pki: openssl and Python's TLS judge its certificates; it never overwrites and never leaks a key."""
+import datetime
 import json
 import re
 import ssl
@@ -6,6 +7,8 @@ import stat
 import subprocess
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
 
 from .helpers import COTO, INPUT, OUTPUT, USAGE, coto, ok, refused
 
@@ -215,6 +218,59 @@ def test_overwrites_nothing(ca):
     (ca.dir / "c.crt").symlink_to(ca.dir / "elsewhere")
     refused(ca.run("issue", "client", "c"), OUTPUT, "c.crt")
     assert not (ca.dir / "elsewhere").exists() and not (ca.dir / "c.key").exists()
+
+
+def without_room(ca, *arguments):
+    """No file may grow: what a full disk does, for every user."""
+    return subprocess.run(["sh", "-c", "ulimit -f 0; exec \"$@\"", "sh", COTO, "pki", "issue", "--dir", str(ca.dir), *arguments],
+                          capture_output=True, text=True, timeout=60)
+
+
+def test_a_failed_renewal_leaves_what_there_was(ca):
+    """A server that starts again needs its certificate and key."""
+    ca.issue("server", "a")
+    before = everything(ca.dir)
+    refused(without_room(ca, "server", "a", "--renew"), OUTPUT, "a.key")
+    assert everything(ca.dir) == before
+    refused(without_room(ca, "server", "b"), OUTPUT, "b.key")
+    assert everything(ca.dir) == before
+    (ca.dir / "old").write_text("in the way")
+    refused(ca.run("issue", "server", "a", "--renew"), OUTPUT, "old")
+    (ca.dir / "old").unlink()
+    assert everything(ca.dir) == before
+    (ca.dir / "a.key.new").write_text("of one that was interrupted")
+    ok(ca.run("issue", "server", "a", "--renew"))
+    assert [row[2] for row in ca.states()] == ["renewed", "valid"] and not list(ca.dir.glob("*.new"))
+    assert judged(ca, ca.dir / "a.crt", "sslserver").returncode == 0
+    assert len(list((ca.dir / "old").iterdir())) == 2
+
+
+def test_a_renewal_is_for_the_same(ca):
+    """Names and purpose stay, unless other names are asked for."""
+    def names():
+        return next(row["names"] for row in ca.list() if row["state"] == "valid")
+    ca.issue("server", "a.example", "--san", "DNS:b.example,IP:10.0.0.5")
+    first = names()
+    assert first == "DNS:a.example, DNS:b.example, IP:10.0.0.5"
+    ok(ca.run("issue", "server", "a.example", "--renew"))
+    assert names() == first and judged(ca, ca.dir / "a.example.crt", "sslserver", "-verify_hostname", "b.example").returncode == 0
+    ok(ca.run("issue", "server", "a.example", "--renew", "--san", "c.example"))
+    assert names() == "DNS:a.example, DNS:c.example"
+    before = everything(ca.dir)
+    refused(ca.run("issue", "client", "a.example", "--renew"), USAGE, "is for a server", "remedy: ")
+    assert everything(ca.dir) == before
+
+
+def test_an_expired_authority_issues_nothing(ca):
+    """It would have expired already, whatever --days says."""
+    key = serialization.load_pem_private_key((ca.dir / "ca.key").read_bytes(), None)
+    now = x509.load_pem_x509_certificate((ca.dir / "ca.crt").read_bytes())
+    builder = x509.CertificateBuilder(now.issuer, now.subject, now.public_key(), now.serial_number,
+                                      datetime.datetime(2020, 1, 1), datetime.datetime(2021, 1, 1))
+    (ca.dir / "ca.crt").write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    before = everything(ca.dir)
+    refused(ca.run("issue", "client", "a"), INPUT, "has expired", "coto pki init")
+    assert everything(ca.dir) == before and ok(ca.run("list"))
 
 
 def test_broken_authorities(ca, tmp_path):

@@ -272,7 +272,8 @@ def test_public_key_does_not_sign(tmp_path):
 @pytest.mark.parametrize("flags, word", [
     (["--ttl", "0"], "--ttl"), (["--ttl", "none"], "--ttl"), (["--ttl", "1y"], "--ttl"), (["--ttl", "500d"], "--ttl"),
     (["--ttl", "-5m"], "--ttl"), (["--sub", "b"], "given twice"), (["--scope", "a  b"], "scope"), (["--subb", "x"], "--subb"),
-    (["-x"], "-x"), (["extra"], "too many"), (["--aud"], "needs a value"), (["--sandbox", "x" * 200], "--sandbox")])
+    (["-x"], "-x"), (["extra"], "too many"), (["--aud"], "needs a value"), (["--sandbox", "x" * 200], "--sandbox"),
+    (["--sandbox", ""], "--sandbox: empty"), (["--iss="], "--iss: empty"), (["--aud", ""], "--aud: empty")])
 def test_wrong_usage(flags, word, tmp_path):
     private, _ = keygen("es256", tmp_path)
     refused(coto("token", "mint", "--key", private, "--sub", "alice", *flags), USAGE, word)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from .helpers import cgroup_directories, descendants, parents
+from .helpers import SLOW, cgroup_directories, descendants, parents
 
 PR_SET_CHILD_SUBREAPER = 36
 # Sandboxes of root have host uids from here on; keys of theirs show in key-users.
@@ -58,6 +58,20 @@ def somebody_else_runs_coto():
     return any(row[1].startswith("coto") and pid not in mine for pid, row in parents().items())
 
 
+def is_surely_ours(path):
+    """Names carry no pid: next to a live coto of somebody else they may be its, but for those in a directory of our own, and
+    those of another user are not ours."""
+    own = os.environ.get("TMPDIR", "/tmp")
+    if own != "/tmp" and path.startswith(own + "/"):
+        return True
+    try:
+        uid = os.stat(path, follow_symlinks=False).st_uid
+    except OSError:
+        return False
+    is_ours = uid == os.geteuid() or not os.geteuid() and uid >= SANDBOX_UIDS
+    return is_ours and not somebody_else_runs_coto()
+
+
 class Host:
     """What of coto is on this host now."""
 
@@ -76,8 +90,7 @@ class Host:
             "cgroups": {path for path in self.cgroups - before.cgroups
                         if not is_somebody_elses(path)},
             "mounts": self.mounts - before.mounts,
-            # these carry no pid: next to a live coto of somebody else they may be its
-            "files": set() if somebody_else_runs_coto() else self.files - before.files,
+            "files": {path for path in self.files - before.files if is_surely_ours(path)},
             "keys": self.keys - before.keys,
         }
         return {name: found for name, found in more.items() if found}
@@ -123,7 +136,7 @@ def end_processes(pids):
 def leftovers():
     before = Host()
     yield lambda seconds=SECONDS: left_after(before, seconds)
-    added = left_after(before)
+    added = left_after(before, SECONDS * SLOW)
     end_processes(added.get("processes", ()))
     reap()
     assert not added, f"left behind: {added}"

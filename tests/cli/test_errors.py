@@ -71,6 +71,13 @@ def test_files_that_cannot_be_read(tmp_path):
     assert done.status == 66 and str(tmp_path) in done.message, done
 
 
+def test_code_without_end_on_stdin():
+    """The limit is ours: no ulimit of the caller's is blamed."""
+    with open("/dev/zero", "rb") as zero:
+        done = subprocess.run([COTO, "run", "--lang", "python", "-"], stdin=zero, capture_output=True, env=environment(), timeout=60)
+    assert done.returncode == 66 and b"64 MiB at most" in done.stderr and b"ulimit" not in done.stderr, done
+
+
 def test_hostile_text_in_messages_is_visible():
     done = run("--hostname", "a\x1b[31m\x07", "--", "true")
     assert done.status == 65 and not set(done.err) & {0x1b, 0x07}, done

@@ -242,6 +242,21 @@ def test_rootfs(shared):
     refused(run("--rootfs", root, "--", "perl", "-v"), 127, "perl")
 
 
+def test_rootfs_with_long_names(shared):
+    """As in /nix/store: names and links of its top are neither cut off nor left out."""
+    root = make_rootfs(shared / "root")
+    place = "store/" + "h" * 200
+    (root / place).mkdir(parents=True)
+    (root / place / "told").write_text("whole")
+    (root / "link").symlink_to(f"/{place}")
+    (root / ("n" * 255)).mkdir()
+    (root / ("n" * 255) / "told").write_text("there")
+    assert sh(f"cat /link/told /{'n' * 255}/told", "--rootfs", root) == "wholethere"
+    (root / "link").unlink()
+    (root / "link").symlink_to("/" + "x/" * 1000)
+    refused(run("--rootfs", root, "--", "true"), 69, "link", "too long")
+
+
 def test_rootfs_has_the_same_walls(shared):
     root = make_rootfs(shared / "root")
     result = run_json("--rootfs", root, "--", "sh", "-c", "echo $(cat /proc/self/status | while read k v; do "
@@ -316,6 +331,27 @@ def test_artifact_links_are_not_followed(tmp_path):
     result, out = made_by(code, tmp_path)
     assert {row["name"] for row in result["artifacts"]} == {"real", "hard"}
     assert result["artifacts_skipped"] == 4 and set(os.listdir(out)) == {"real", "hard"}
+
+
+def test_artifacts_meet_those_of_another_run(tmp_path):
+    """A directory where a file was, or the other way round: told, and no reason to lose the run."""
+    out = tmp_path / "artifacts"
+    for first, second in (("mkdir a; echo 1 > a/x", "echo 2 > a; echo 3 > b"), ("echo 1 > c", "mkdir c; echo 2 > c/x")):
+        assert run("--artifacts", out, "--", "sh", "-c", f"cd output; {first}").status == 0
+        result = run_json("--artifacts", out, "--", "sh", "-c", f"cd output; {second}; echo said")
+        assert (result["verdict"], result["stdout"], result["artifacts_skipped"]) == ("ok", "said\n", 1)
+    assert (out / "a/x").read_text() == "1\n" and (out / "b").read_text() == "3\n" and (out / "c").read_text() == "1\n"
+
+
+def test_who_collects_artifacts_hears_of_what_is_missing(tmp_path):
+    """Without --json too, and where stderr is no terminal."""
+    code = "echo x > output/f; ln -s f output/link; mkfifo output/fifo"
+    done = run("--artifacts", tmp_path / "out", "--", "sh", "-c", code)
+    assert done.status == 0 and done.message.startswith("coto: --artifacts: 2 in output/ left out: "), done
+    assert os.listdir(tmp_path / "out") == ["f"]
+    for args in (["--", "sh", "-c", code], ["--artifacts", tmp_path / "out", "--", "sh", "-c", "echo x > output/f"]):
+        done = run(*args)
+        assert (done.status, done.err) == (0, b""), "control: who does not collect them, or has all"
 
 
 def test_artifact_output_replaced_by_a_link(tmp_path):

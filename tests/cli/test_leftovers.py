@@ -4,16 +4,19 @@ The fixture `leftovers` of conftest.py looks for processes, cgroups, mounts, fil
 and keys; here it gets something to find.
 """
 import os
+import pathlib
 import pty
 import random
+import secrets
 import signal
+import socket
 import subprocess
 import time
 
 import apart
 import pytest
 
-from .helpers import BIN, CGROUPS, COTO, ROOT, SLOW, SOURCE, WAITER, cgroup_directories, environment, running
+from .helpers import BIN, CGROUPS, COTO, ROOT, SLOW, SOURCE, WAITER, cgroup_directories, environment, only, run, running
 
 QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
@@ -150,6 +153,19 @@ def test_signal_to_coto_ends_the_sandbox(leftovers, number):
         assert not leftovers(1)
 
 
+@pytest.mark.parametrize("level", ["process", "subprocess"])
+@pytest.mark.parametrize("number", sorted(ENDING))
+def test_what_the_caller_ignores_does_not_end_it(number, level):
+    """As nohup does with SIGHUP, and a shell with SIGINT for what it runs in the background."""
+    process = subprocess.Popen(["sh", "-c", f"trap '' {int(number)}; exec \"$@\"", "sh", COTO, "run", "--isolation", level, "--",
+                                "sh", "-c", "echo up; read go; echo $go"], env=environment(), process_group=0,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process.stdout.readline()
+    os.killpg(process.pid, number)
+    out, _ = process.communicate(b"on\n", timeout=60 * SLOW)
+    assert (process.returncode, out) == (0, b"on\n")
+
+
 def test_ctrl_c_on_a_terminal_ends_it():
     """The terminal sends SIGINT to the whole foreground group; the program ignores it."""
 
@@ -166,6 +182,29 @@ def test_ctrl_c_on_a_terminal_ends_it():
     assert os.waitstatus_to_exitcode(status) == 130 and time.monotonic() - began < 2
 
 
+# Little at a time: what is more than 4 KiB goes another way.
+TALKER = "import os, time\nwhile True:\n    os.write(1, b'x' * 1999 + b'\\n')\n    time.sleep(0.0005)"
+UNREAD = {"pipe": os.pipe, "terminal": pty.openpty, "raw": pty.openpty,
+          "socket": lambda: [end.detach() for end in socket.socketpair()]}
+
+
+@pytest.mark.parametrize("kind", sorted(UNREAD))
+def test_who_does_not_read_keeps_no_signal_from_ending_it(kind):
+    """Nor a limit that coto itself looks after: it waited in a write, the program in a lock that no signal ends."""
+    ours, theirs = UNREAD[kind]()
+    process = subprocess.Popen([COTO, "run", *(["--raw"] if kind == "raw" else []), "--lang", "python", "-c", TALKER],
+                               env=environment(), stdin=subprocess.DEVNULL, stdout=theirs,
+                               stderr=theirs if kind == "terminal" else subprocess.DEVNULL)
+    os.close(theirs)
+    time.sleep(2 * SLOW)
+    try:
+        process.terminate()
+        assert process.wait(5 * SLOW) == ENDING[signal.SIGTERM]
+    finally:
+        process.kill()
+        os.close(ours)
+
+
 def test_closed_stdin_and_gone_parent_do_not_end_a_run(tmp_path):
     """Nothing but a signal, a limit or its own end stops a run."""
     done = subprocess.run(f"({COTO} run -- sh -c 'sleep 0.3; echo late' > {tmp_path}/out &) ; sleep 0.1",
@@ -175,3 +214,23 @@ def test_closed_stdin_and_gone_parent_do_not_end_a_run(tmp_path):
     while (tmp_path / "out").read_text() != "late\n" and time.monotonic() < end:
         time.sleep(0.05)
     assert (tmp_path / "out").read_text() == "late\n"
+
+
+NAMES = """import os, sys
+for i in range(150000):
+    try: os.stat(f"/usr/bin/{sys.argv[1]}-{i}")
+    except FileNotFoundError: pass
+print("looked")"""
+
+
+@only(ROOT and CGROUPS)
+@pytest.mark.alone
+def test_the_kernel_forgets_what_it_looked_for_in_vain():
+    """Names that are nowhere are remembered, for as much memory as the run may have."""
+    def known():
+        return int(pathlib.Path("/proc/sys/fs/dentry-state").read_text().split()[0])
+
+    before = known()
+    done = run("--timeout", f"{60 * SLOW:g}s", "--lang", "python", "-c", NAMES, secrets.token_hex(8))
+    assert done.out == b"looked\n", done
+    assert known() - before < 75000

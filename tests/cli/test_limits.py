@@ -2,12 +2,13 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 
 import pytest
 
 from .helpers import (CGROUPS, COTO, CPUS, ROOT, RESERVED, SLOW, WAITER, cgroups_of, descendants, environment,
-                      fastest, inside, read, refused, run, run_json, running, sh)
+                      fastest, inside, only, read, refused, run, run_json, running, sh)
 
 PY = ("--lang", "python", "-c")
 
@@ -191,6 +192,27 @@ def test_cpu_rate():
     assert inside(BURN, "--cpus", "2") > half * 1.2
 
 
+CLASS = "import os; print(os.sched_getscheduler(0))"
+
+
+def in_class(policy):
+    """What makes a child begin in it."""
+    return lambda: os.sched_setscheduler(0, policy, os.sched_param(os.sched_get_priority_min(policy)))
+
+
+def test_a_lower_class_of_the_caller_stays():
+    assert inside(CLASS, preexec_fn=in_class(os.SCHED_BATCH)) == os.SCHED_BATCH
+
+
+@only(ROOT)
+@pytest.mark.parametrize("policy", [os.SCHED_FIFO, os.SCHED_RR])
+def test_a_real_time_class_of_the_caller_does_not(policy):
+    """No quota holds in it, although the wall is up."""
+    control = subprocess.run(["/usr/bin/python3", "-c", CLASS], capture_output=True, timeout=60, preexec_fn=in_class(policy))
+    assert int(control.stdout) == policy
+    assert inside(CLASS, "--cpus", "0.5", preexec_fn=in_class(policy)) == os.SCHED_OTHER
+
+
 # ---- processes ----
 
 COUNT = ("import os, time, errno, json\nn, e = 1, None\nwhile n < 150 and not e:\n    try:\n"
@@ -263,6 +285,34 @@ def test_no_writable_place_escapes_the_limits():
     assert found == {"/workspace": [8 << 20, 500], "/tmp": [2 << 20, 500], "/dev/shm": [2 << 20, 500]}
 
 
+# ---- terminals ----
+
+TERMINALS = ("import errno, json, os\nn = 0\ntry:\n    while n < 80: os.openpty(); n += 1\n    e = None\n"
+             "except OSError as error: e = errno.errorcode[error.errno]\n"
+             "mounted = [line.split()[4] for line in open('/proc/self/mountinfo') if ' - devpts ' in line]\n"
+             "print(json.dumps([n, e, mounted, sorted({'ptmx', 'pts'} & set(os.listdir('/dev')))]))")
+
+
+def test_no_terminals_unless_asked_for():
+    """Kernel threads work on what is written to one, in no cgroup: CP-01 has the attack."""
+    assert inside(TERMINALS) == [0, "ENOENT", [], []]
+
+
+@pytest.mark.parametrize("count", [1, 2, 64])
+def test_as_many_terminals_as_asked_for(count):
+    assert inside(TERMINALS, "--ptys", count) == [count, "ENOSPC", ["/dev/pts"], ["ptmx", "pts"]]
+
+
+def test_a_terminal_works():
+    code = "import json, os, pty\nm, s = os.openpty(); os.write(m, b'x\\n'); print(json.dumps([os.isatty(s), os.read(s, 9).decode()]))"
+    assert inside(code, "--ptys", 1) == [True, "x\n"]
+
+
+@pytest.mark.parametrize("count", ["65", "-1", "none"])
+def test_more_terminals_than_there_can_be(count):
+    refused(run("--ptys", count, "--", "true"), 65, "ptys")
+
+
 # ---- output ----
 
 def test_output_limit_cuts_and_counts():
@@ -306,7 +356,8 @@ def test_nofile():
     code = ("import os, errno, json, resource\nn = 3\ntry:\n    while True: os.open('/dev/null', 0); n += 1\n"
             "except OSError as e: print(json.dumps([n, errno.errorcode[e.errno],"
             " resource.getrlimit(resource.RLIMIT_NOFILE)]))")
-    assert inside(code, "--nofile", "40") == [40, "EMFILE", [40, 40]]
+    for limit in (40, 8):  # the least that is taken
+        assert inside(code, "--nofile", str(limit)) == [limit, "EMFILE", [limit, limit]]
 
 
 def test_fsize():
@@ -448,3 +499,124 @@ def test_host_without_cgroups():
     status, result = start("--require", "memory")
     assert status == 72 and result["error"]["code"] == "wall_missing"
     assert "memory" in result["error"]["message"] and result["error"]["remedy"]
+
+
+# ---- what the kernel does not bound by itself ----
+
+MANY_KILLS = """import os, time
+for i in range(200):
+    if os.fork() == 0:
+        b = bytearray(100 << 20)
+        os._exit(0)
+    os.wait()
+print("went on")"""
+
+
+@only(CGROUPS)
+def test_processes_that_the_memory_limit_ends_are_few():
+    """Each one is a dozen lines in the host's log, under a name of the program's choice."""
+    result = run_json("--memory", "64m", *PY, MANY_KILLS)
+    assert (result["verdict"], result["limit"], result["exit_status"], result["stdout"]) == ("oom", "memory", 137, "")
+    assert 8 < result["oom_kills"] < 100
+
+
+@only(CGROUPS)
+def test_a_few_are_told():
+    result = run_json("--memory", "64m", *PY, MANY_KILLS.replace("200", "2"))
+    assert (result["verdict"], result["oom_kills"], result["stdout"]) == ("ok", 2, "went on\n")
+
+
+CONNECTIONS = """import os, socket, time
+held = []
+for child in range(8):
+    if os.fork() == 0:
+        held.append(socket.create_server(("127.0.0.1", 0), backlog=64))
+        for i in range(400):
+            held += [socket.create_connection(held[0].getsockname()), held[0].accept()[0]]
+            held[-2].setblocking(False)
+            try:
+                while True: held[-2].send(bytes(60000))
+            except OSError: pass
+        time.sleep(60)
+for child in range(8): os.wait()"""
+
+
+LOCKS = """import fcntl, os, sys, time
+files, each, procs = map(int, sys.argv[1:])
+if procs > 1 and os.fork() == 0: os.fork()
+held = [open(f"{os.getpid()}-{i}", "w") for i in range(files)]
+for file in held:
+    for at in range(each): fcntl.lockf(file, fcntl.LOCK_EX, 1, 2 * at)
+print("held", flush=True)
+time.sleep(2 if procs == 1 else 60)"""
+
+
+@only(CGROUPS)
+@pytest.mark.parametrize("procs", [1, 3])
+def test_who_holds_very_many_locks_is_ended(procs):
+    """No cgroup counts them: 80 MB here, with a memory limit of 64."""
+    result = run_json("--memory", "64m", "--timeout", f"{30 * SLOW:g}s", *PY, LOCKS, "420", "1000", procs)
+    assert (result["verdict"], result["limit"], result["stdout"].count("held")) == ("oom", "memory", 0), result
+
+
+def test_who_holds_many_locks_is_not():
+    result = run_json(*PY, LOCKS, "10", "1000", "1")
+    assert (result["verdict"], result["stdout"]) == ("ok", "held\n"), result
+
+
+@pytest.mark.parametrize("command", [36, 37, 38])
+def test_locks_of_an_open_file_are_refused(command):
+    """In a socket they would be seen by nobody who counts."""
+    code = ("import fcntl, struct\nlock = struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 0, 1, 0)\n"
+            f"try: fcntl.fcntl(open('x', 'w'), {command}, lock)\nexcept OSError as reason: print(reason.errno)")
+    assert run_json(*PY, code)["stdout"] == "1\n"
+
+
+@only(CGROUPS and os.path.isdir("/sys/fs/cgroup/memory"))
+def test_buffers_of_connections_are_memory():
+    """cgroup v1 counts them, and refuses none."""
+    result = run_json("--memory", "128m", "--timeout", "20s", *PY, CONNECTIONS)
+    assert (result["verdict"], result["limit"]) == ("oom", "memory")
+
+
+# ---- output that somebody else holds ----
+
+GIVE = """import array, socket, time
+c = socket.socket(socket.AF_UNIX); c.connect("/s/k")
+c.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [1, 2]))])
+print("given", flush=True)
+time.sleep(60)"""
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_pipes_that_were_given_away_hold_nothing_up(tmp_path, flags):
+    with socket.socket(socket.AF_UNIX) as holder:
+        holder.bind(str(tmp_path / "k"))
+        holder.listen()
+        (tmp_path / "k").chmod(0o777)
+        tmp_path.chmod(0o755)
+        done = run(*flags, "--timeout", f"{SLOW:g}s", "--mount", f"{tmp_path}:/s:ro", *PY, GIVE)
+    assert done.status == 124 and b"given" in done.out and done.seconds < 3 * SLOW, done
+
+
+def test_a_program_does_not_make_its_reader_lose_output():
+    """Packets (O_DIRECT) of a pipe are lost to a reader that takes less than one at once."""
+    code = ("import fcntl, os\nfcntl.fcntl(1, fcntl.F_SETFL, fcntl.fcntl(1, fcntl.F_GETFL) | os.O_DIRECT)\n"
+            "for i in range(5): os.write(1, b'line %d\\n' % i)")
+    with subprocess.Popen([COTO, "run", *PY, code], env=environment(), stdout=subprocess.PIPE) as child:
+        assert child.wait(60) == 0
+        text = b""
+        while byte := os.read(child.stdout.fileno(), 1):
+            text += byte
+    assert text == b"".join(b"line %d\n" % i for i in range(5))
+
+
+def test_much_output_through_a_pipe_is_exact():
+    """More than its reader takes at once, in pieces of any size."""
+    code = "import sys\nfor i in range(300): sys.stdout.buffer.write(bytes([i % 251]) * (i * 997 % 70001))"
+    with subprocess.Popen([COTO, "run", *PY, code], env=environment(), stdout=subprocess.PIPE) as child:
+        text = bytearray()
+        while piece := os.read(child.stdout.fileno(), 5000):
+            text += piece
+        assert child.wait(60) == 0
+    assert text == b"".join(bytes([i % 251]) * (i * 997 % 70001) for i in range(300))

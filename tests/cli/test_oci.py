@@ -128,6 +128,20 @@ def test_walls_of_runc_on_the_host():
             assert (groups["cpu"] / "cpu.cfs_quota_us").read_text().strip() == "50000"
 
 
+@only(ROOT)
+@pytest.mark.parametrize("level", levels())
+def test_a_real_time_class_of_the_caller_is_not_its_containers(level):
+    """No quota holds in one; gVisor's kernel runs its programs in the class that it has itself. The control is coto."""
+    def in_real_time():
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+
+    with running(*level, "--cpus", "0.5", "--", *WAITER, preexec_fn=in_real_time) as it:
+        own = {name: os.sched_getscheduler(pid) for pid, (_, name, state) in it.family().items()
+               if not name.startswith("coto-guard") and state != "Z"}
+        assert own and os.SCHED_RR not in own.values(), own
+        assert os.sched_getscheduler(it.process.pid) == os.SCHED_RR
+
+
 @only(has("runsc"))
 def test_walls_of_gvisor_are_marked():
     result = run_json(*RUNSC, "--", "uname", "-r")
@@ -163,6 +177,23 @@ def test_verdicts(flags, end):
     assert result["verdict"] == {"memory": "oom", "cpu-time": "timeout", "output-limit": "output"}.get(end, end)
 
 
+def forgetful(name, tmp_path, change):
+    """The command that puts another runtime in the place of one: it changes config.json (c) first."""
+    place = shutil.which(name, path=PATH)
+    real = tmp_path / f"real-{name}"
+    shutil.copy(place, real)
+    fake = tmp_path / f"fake-{name}"
+    fake.write_text("#!/usr/bin/python3\nimport json, os, sys\n"
+                    "if '--bundle' in sys.argv:\n"
+                    "    p = sys.argv[sys.argv.index('--bundle') + 1] + '/config.json'\n"
+                    "    c = json.load(open(p))\n"
+                    f"    {change}\n"
+                    "    json.dump(c, open(p, 'w'))\n"
+                    f"os.execv('{real}', sys.argv)\n")
+    fake.chmod(0o755)
+    return f"mount --bind {fake} {place}"
+
+
 WITHOUT = {
     "seccomp": "del c['linux']['seccomp']",
     "no_new_privs": "c['process']['noNewPrivileges'] = False",
@@ -180,17 +211,7 @@ WITHOUT = {
 def test_a_wall_that_the_runtime_left_out(wall, tmp_path):
     """A runc that forgets one, in a mount namespace of its own: what is read back is not what was
     asked for, and nothing runs. The control forgets none."""
-    real = tmp_path / "runc"
-    shutil.copy(shutil.which("runc", path=PATH), real)
-    fake = tmp_path / "fake"
-    fake.write_text("#!/usr/bin/python3\nimport json, os, sys\n"
-                    "p = sys.argv[sys.argv.index('--bundle') + 1] + '/config.json'\n"
-                    "c = json.load(open(p))\n"
-                    f"{WITHOUT.get(wall, 'pass')}\n"
-                    "json.dump(c, open(p, 'w'))\n"
-                    f"os.execv('{real}', sys.argv)\n")
-    fake.chmod(0o755)
-    script = f"mount --bind {fake} {shutil.which('runc', path=PATH)} && exec \"$@\""
+    script = forgetful("runc", tmp_path, WITHOUT.get(wall, "pass")) + ' && exec "$@"'
     done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", COTO, "run", *RUNC, "--", "echo", "ran"],
                           capture_output=True, env=environment(), timeout=60)
     for left in cgroup_directories():
@@ -226,6 +247,74 @@ def test_mounts(flags, tmp_path):
               "--mount", f"{tmp_path / 'in'}:/data") == "shownread-only\n"
     refused(run(*flags, "--rootfs", make_rootfs(tmp_path / "root"), "--mount", f"{tmp_path / 'in'}:/etc/x/y", "--", "sh"),
             65, "/etc/x/y")
+
+
+@only(ROOT and has("runc"))
+@pytest.mark.parametrize("knows", [True, False])
+def test_what_is_mounted_below_a_read_only_mount_is_read_only_too(knows, tmp_path):
+    """Landlock keeps a program from writing there, but not from re-dating, and not every kernel has it. A
+    runtime that does not know the word (here: one that is not told it) runs nothing."""
+    script = ("mkdir -p tree/sub && mount -t tmpfs none tree/sub && chmod 777 tree/sub && "
+              "touch tree/sub/file && chmod 666 tree/sub/file && touch -d 2001-01-01 tree/sub/file && ")
+    if not knows:
+        script += forgetful("runc", tmp_path, "for m in c['mounts']: m['options'] = [o for o in m['options'] "
+                                              "if o != 'rro' or m['destination'] != '/data']") + " && "
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script + '"$@"; s=$?; stat -c %Y tree/sub/file; exit $s', "sh",
+                           COTO, "run", *RUNC, "--mount", "tree:/data", "--", "touch", "/data/sub/file"],
+                          capture_output=True, env=environment(), cwd=tmp_path, timeout=60)
+    assert int(done.stdout) < 1e9, done
+    if not knows:
+        assert done.returncode == 72 and "/data/sub" in done.stderr.decode(), done
+    else:
+        assert done.returncode == 1 and b"Read-only file system" in done.stderr, done
+
+
+@only(ROOT)
+@pytest.mark.parametrize("flags", levels())
+@pytest.mark.parametrize("what", [None, "mount", "rootfs"])
+def test_what_is_replaced_before_the_runtime_looks_is_not_shown(flags, what, tmp_path):
+    """A neighbour that may write above it puts a link in its place, at the worst moment."""
+    tmp_path.chmod(0o755)
+    secret = tmp_path / "secret"
+    (secret / "bin").mkdir(parents=True)
+    (secret / "marker").write_text("secret")
+    inside = make_rootfs(tmp_path / "root") / "srv" if what == "rootfs" else tmp_path / "data"
+    inside.mkdir(exist_ok=True)
+    (inside / "marker").write_text("fine\n")
+    swap = f"os.rename('{inside}', '{inside}.old'); os.symlink('{secret}', '{inside}')" if what else "pass"
+    script = forgetful(flags[3], tmp_path, swap) + ' && exec "$@"'
+    order = ["--rootfs", tmp_path / "root"] if what == "rootfs" else ["--mount", f"{inside}:/srv"]
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", COTO, "run", *flags, *order, "--", "cat",
+                           "/srv/marker"], capture_output=True, env=environment(), timeout=60)
+    if what:
+        assert done.returncode == 68 and b"replaced" in done.stderr and done.stdout == b"", done
+    else:
+        assert done.returncode == 0 and done.stdout == b"fine\n", done
+
+
+STRANGER = """
+import os, sys
+bundle = sys.argv[1]
+for what in (lambda: os.stat(bundle), lambda: os.listdir(bundle), lambda: os.stat(bundle + "/rootfs"),
+             lambda: os.listdir(bundle + "/rootfs/tmp"), lambda: os.mkdir(bundle + "/rootfs/tmp/mine")):
+    try:
+        what()
+        print("done")
+    except OSError as e:
+        print(e.strerror)
+"""
+
+
+@only(ROOT)
+@pytest.mark.parametrize("flags", levels())
+def test_no_stranger_comes_into_a_bundle(flags):
+    """All can see its name. Whoever could write there could keep root from ever ending its removal. The
+    controls: root can do all of it, and the program inside has a /tmp."""
+    with running(*flags, "--", "sh", "-c", "echo ready > /tmp/x; cat /tmp/x; read line") as it:
+        bundle, = glob.glob(f"{BASE}/coto-oci-{it.process.pid}-*")
+        said = [subprocess.run([*who, "/usr/bin/python3", "-c", STRANGER, bundle], capture_output=True, text=True, timeout=30).stdout.split("\n")[:-1]
+                for who in (["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups"], [])]
+        assert said == [["done"] + ["Permission denied"] * 4, ["done"] * 5]
 
 
 # ---- what is left ----
@@ -277,3 +366,20 @@ def test_what_both_left_is_swept_later(tmp_path):
     finally:
         for path in (stale, *others, young):
             shutil.rmtree(path, ignore_errors=True)
+
+
+@only(ROOT and has("runsc"))
+def test_a_large_one_is_swept_by_and_by(tmp_path):
+    """And one that cannot be removed, having a mount in it, keeps neither that nor a run from ending."""
+    script = """mount -t tmpfs tmpfs /run && cd /run && mkdir -p coto-oci-4194301-1/rootfs coto-oci-4194301-2
+                mount -t tmpfs tmpfs coto-oci-4194301-1/rootfs
+                cd coto-oci-4194301-2 && seq -f %g/x 4000 | xargs mkdir -p && cd ..
+                touch -d 2001-01-01 coto-oci-4194301-1 coto-oci-4194301-2
+                runs=0
+                while [ -d coto-oci-4194301-2 ] && [ $runs -lt 20 ]; do "$@" > out; cat out; runs=$((runs + 1)); done
+                ls -d coto-oci-*"""
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", COTO, "run", *RUNSC, "--json", "--", "true"],
+                          capture_output=True, env=environment(), timeout=120)
+    *runs, left = done.stdout.decode().splitlines()
+    assert runs and left == "coto-oci-4194301-1", done
+    assert min(json.loads(line)["duration_ms"] for line in runs) < 2500, runs

@@ -107,6 +107,17 @@ def test_junit(tmp_path):
         [name for name in cases if "bad" in name]
 
 
+def test_a_run_that_fails_leaves_no_cases_of_one_before(tmp_path):
+    """What collects the file does not look at the status."""
+    file = tmp_path / "junit.xml"
+    folders = project("pytest", tmp_path)
+    coto("test", "--runner", "pytest", "--junit", file, *folders)
+    assert b"testcase" in file.read_bytes()
+    done = coto("test", "--isolation", "docker", "--runner", "pytest", "--junit", file, *folders, env={"DOCKER_HOST": "unix:///nowhere"})
+    refused(done, 69, "no engine at unix:///nowhere")
+    assert file.read_bytes() == b""
+
+
 def test_a_submission_that_ends_the_runner_is_not_green(tmp_path):
     """Status 0 and no case at all: neither the result nor the JUnit file may look like success."""
     _, tests = project("pytest", tmp_path)
@@ -117,6 +128,25 @@ def test_a_submission_that_ends_the_runner_is_not_green(tmp_path):
     suite = ElementTree.parse(file).getroot().find("testsuite")
     assert (suite.get("tests"), suite.get("errors")) == ("1", "1")
     assert "no test case" in suite.find("testcase/error").get("message")
+
+
+# A result that is equal to whatever a test expects, and a program that prints the same.
+LIE = ("class Any:\n    def __eq__(self, other): return True\n    def __repr__(self): return 'any'\n"
+       "def add(a, b): return Any()\nif __name__ == '__main__': print(add(1, 2))\n")
+AS_PROGRAM = ("import subprocess, sys\ndef test_add():\n"
+              "    assert subprocess.run([sys.executable, 'add.py'], capture_output=True).stdout == b'3\\n'\n")
+TRUTH = "def add(a, b): return a + b\nif __name__ == '__main__': print(add(1, 2))\n"
+
+
+def test_a_submission_in_the_process_of_its_tests_can_lie(tmp_path):
+    """SECURITY.md, "known and not mended": a program of its own cannot, which is what helps."""
+    lie, truth = (lay(tmp_path / name, {"add.py": text}) for name, text in (("lie", LIE), ("truth", TRUTH)))
+    together = lay(tmp_path / "together", {"test_add.py": PROJECTS["pytest"][2]["test_add.py"]})
+    apart = lay(tmp_path / "apart", {"test_add.py": AS_PROGRAM})
+    passed = {(one.name, tests.name): judged("--runner", "pytest", one, tests)[1]["passed"]
+              for one in (lie, truth) for tests in (together, apart)}
+    assert passed == {("lie", "together"): True, ("lie", "apart"): False,
+                      ("truth", "together"): False, ("truth", "apart"): True}
 
 
 def lays(folder, files):

@@ -3,8 +3,10 @@
 Every refusal has its positive control: the same probe outside, or in a sandbox
 with that one thing granted, succeeds.
 """
+import ctypes
 import json
 import os
+import re
 import socket
 import subprocess
 
@@ -399,6 +401,17 @@ def test_every_tier_runs_hello():
         assert inside("print(2 + 2)", "--seccomp", tier) == 4
 
 
+def test_refusals_are_no_lines_in_the_audit_log_of_the_host():
+    """Landlock from ABI 7 on writes one for each, also for rules that a program makes for itself, as fast as it calls:
+    0x5 is LOG_SAME_EXEC_OFF and LOG_SUBDOMAINS_OFF. Turning the log on to look would concern the whole host."""
+    abi = ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1)
+    trace = subprocess.run(["strace", "-f", "-qq", "-X", "raw", "-e", "signal=none", "-e", "trace=landlock_restrict_self",
+                            COTO, "run", "--idmap", "single", "--", "true"],
+                           capture_output=True, text=True, env=environment(), timeout=60)
+    flags = re.findall(r"landlock_restrict_self\(\w+, (\w+)\) = 0", trace.stderr)
+    assert [int(word, 0) for word in flags] == [0x5 if abi >= 7 else 0], trace
+
+
 # ---- and what is told ----
 
 def test_all_core_walls_are_up():
@@ -406,6 +419,26 @@ def test_all_core_walls_are_up():
     assert {name for name in CORE if not walls[name]["up"]} == set()
     assert walls["landlock"]["value"].startswith("ABI ")
     assert walls["uid"]["value"].startswith("10000 inside, ")
+
+
+def walls_in_the_kernel(*flags):
+    with running(*flags, "--", *WAITER) as it:
+        pid = it.program()
+        status = status_of(pid)
+        return [status[key].split() for key in ("Seccomp", "Seccomp_filters", "NoNewPrivs", "CapPrm", "CapBnd")] + \
+            [sorted(name for name in os.listdir(f"/proc/{pid}/ns")
+                    if os.readlink(f"/proc/{pid}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}"))]
+
+
+def test_every_tier_keeps_the_other_walls():
+    found = [walls_in_the_kernel("--seccomp", tier) for tier in ("strict", "default", "debug")]
+    assert found[0] == found[1] == found[2] and found[0][0] == ["2"] and "net" in found[0][5], found
+
+
+def test_what_may_be_missing_changes_no_wall_that_is_up():
+    """Every wall may be missing: where the host has it, it is up all the same."""
+    every = ",".join(run_json("--", "true")["walls"])
+    assert walls_in_the_kernel("--allow-missing", every) == walls_in_the_kernel()
 
 
 def test_process_names_tell_the_story():

@@ -22,6 +22,7 @@ from levels import LEVELS  # noqa: E402
 BIN = pathlib.Path(os.environ.get("COTO_TEST_BIN", ROOT / "build"))
 COTO = BIN / "coto"
 UNAVAILABLE = 69
+SLOW = float(os.environ.get("COTO_TEST_SLOW") or 1)  # how much longer things may take here
 
 
 class Driver:
@@ -263,7 +264,7 @@ def test_timeout_of_a_tree(driver, tree, sleeper):
 
 def test_timeout_in_the_result(driver):
     """the result names the limit that ended the run, and keeps what was written"""
-    result = driver.json("echo before; echo x > output/f; sleep 60", "--timeout", "500ms")
+    result = driver.json("echo before; echo x > output/f; sleep 60", "--timeout", f"{500 * SLOW:g}ms")
     assert result["verdict"] == "timeout" and result["limit"] == "timeout"
     assert result["stdout"] == "before\n" and result["exit_status"] == 124
     assert [item["name"] for item in result["artifacts"]] == ["f"]

@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 import re
+import resource
 import socket
 import struct
 import subprocess
@@ -38,12 +39,15 @@ class Launcher:
         theirs.close()
         self.control.settimeout(SECONDS)
 
-    def ask(self, kind, *fields, user="sandbox", host="coto", tmpfs=(), **changes):
-        """The answer, and the descriptor that came with it."""
+    def tell(self, kind, *fields, user="sandbox", host="coto", tmpfs=(), **changes):
         plan = PLAN | changes
         values = b"".join(struct.pack("<Q", plan[name] % 2**64) for name in NUMBERS)
         extra = [field for path, size in tmpfs for field in (("S_TMPFS", path), ("S_TMPFS_SIZE", size))]
         self.control.send(frame(kind, 0, *fields, ("L_NUMBERS", values), ("S_USER", user), ("S_HOST", host), ("CWD", "/workspace"), *extra))
+
+    def ask(self, kind, *fields, **more):
+        """The answer, and the descriptor that came with it."""
+        self.tell(kind, *fields, **more)
         data, fds, _, _ = socket.recv_fds(self.control, 1 << 17, 4)
         size, number, proc = struct.unpack_from("<IHH", data)
         return Frame(number, proc, data[8:8 + size]), fds[0] if fds else None
@@ -109,6 +113,7 @@ CEILINGS = {
     "swap": ("--swap=0", "swap_bytes", 1, 0),
     "tmp-size": ("--tmp-size=1048576", "tmp_bytes", (1 << 20) + 1, 1 << 20),
     "inodes": ("--inodes=1000", "inodes", 1001, 1000),
+    "ptys": ("--ptys=2", "ptys", 3, 2),
     "cap-add": (f"--caps={CAP_CHOWN}", "caps", CAP_CHOWN | CAP_SYS_ADMIN, CAP_CHOWN),
     "seccomp": (f"--seccomp={STRICT}", "seccomp_tier", DEFAULT, STRICT),
     "idmap": (f"--idmaps={1 << AUTO}", "idmap", SINGLE, AUTO),
@@ -129,7 +134,7 @@ def test_every_size_and_wall_has_a_ceiling(launch, name):
 
 
 @pytest.mark.parametrize("changes, name", [({"seccomp_tier": DEBUG}, "seccomp"), ({"idmap": SINGLE}, "idmap"), ({"idmap": SUBUID}, "idmap"),
-                                           ({"caps": CAP_CHOWN}, "cap-add"), ({"need": 0}, "allow-missing"), ({"want": 0}, "allow-missing")])
+                                           ({"caps": CAP_CHOWN}, "cap-add"), ({"ptys": 1}, "ptys"), ({"need": 0}, "allow-missing"), ({"want": 0}, "allow-missing")])
 def test_what_weakens_a_wall_has_to_be_allowed(launch, changes, name):
     """A launcher that was told nothing allows none of it."""
     assert f"launcher: {name}: the plan is beyond" in refusal(launch().ask("CREATE", **changes))
@@ -145,7 +150,7 @@ def test_extra_file_systems_have_a_ceiling_each(launch):
     os.close(fd)
 
 
-@pytest.mark.parametrize("changes", [{"seccomp_tier": 3}, {"seccomp_tier": -1}, {"idmap": 3}, {"idmap": -1}, {"idmap": 64}, {"uid": 0}, {"gid": 0},
+@pytest.mark.parametrize("changes", [{"seccomp_tier": 3}, {"seccomp_tier": -1}, {"idmap": 3}, {"idmap": -1}, {"idmap": 64}, {"ptys": -1}, {"uid": 0}, {"gid": 0},
                                      {"user": ""}, {"user": "a\nroot:x:0:0"}, {"host": "h" * 300}, {"host": "a\x1b"}])
 def test_plans_that_make_no_sense(launch, changes):
     assert "makes no sense" in refusal(launch().ask("CREATE", **changes))
@@ -162,6 +167,46 @@ def test_no_interpreter_is_parked_in_a_native_sandbox(launch):
         size, number, proc = struct.unpack("<IHH", stream.recv(8, socket.MSG_WAITALL))
         answer = Frame(number, proc, stream.recv(size, socket.MSG_WAITALL))
     assert answer.kind == "ERROR" and answer.number("KIND") == KIND["FORBIDDEN"], answer
+
+
+@pytest.fixture(scope="module")
+def filters(tmp_path_factory):
+    """The system-call filters of the tiers strict and default, as EXEC has them."""
+    tool = tmp_path_factory.mktemp("filter") / "print_filter"
+    sources = ["tests/escape/print_filter.c", "src/kernel/seccomp.c", "src/base/err.c", "src/base/sha256.c"]
+    subprocess.run(["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-Isrc", *sources, "-o", tool], cwd=ROOT, check=True, timeout=120)
+
+    def of(tier):
+        lines = subprocess.run([tool, str(tier), "0"], check=True, capture_output=True, text=True, timeout=60).stdout.splitlines()
+        return b"".join(struct.pack("<HBBI", *map(int, line.split())) for line in lines[1:])
+    return of(STRICT), of(DEFAULT)
+
+
+def test_no_program_with_less_than_its_sandbox_was_made_for(launch, filters):
+    """Init holds each to what the launcher has said. The control is one that has it all, in the same sandbox."""
+    got, fd = launch().ask("CREATE", isolation=PROCESS)
+    assert got.kind == "CREATED" and fd is not None, got
+    core, abi = (resource.RLIMIT_CORE, 1, 1), 100
+    whole = {"UID": PLAN["uid"], "GID": PLAN["gid"], "SECCOMP": filters[0], "LANDLOCK_ABI": abi, "WRITABLE": "/tmp", "RLIMIT": struct.pack("<3Q", *core)}
+    less = [("seccomp", "SECCOMP", None), ("seccomp", "SECCOMP", filters[1]), ("seccomp", "SECCOMP", filters[0][:-8]), ("landlock", "LANDLOCK_ABI", None),
+            ("landlock", "LANDLOCK_ABI", 0), ("field", "LANDLOCK_ABI", 2**32 + 1), ("landlock", "WRITABLE", "/"), ("uid", "UID", None), ("uid", "UID", 0),
+            ("uid", "UID", 2**32 + PLAN["uid"]), ("uid", "GID", 0), ("capabilities", "CAPS", CAP_CHOWN)]
+    if resource.getrlimit(resource.RLIMIT_CORE)[1] != 0:
+        less += [("cores", "RLIMIT", value and struct.pack("<3Q", resource.RLIMIT_CORE, *value)) for value in (None, (0, 0), (0, 1), (1, 2), (2**64 - 1,) * 2)]
+    with socket.socket(fileno=fd) as stream:
+        stream.setblocking(True)
+        stream.settimeout(SECONDS)
+
+        def start(tag=None, value=None):
+            fields = [pair for pair in (whole | {tag: value}).items() if pair[1] is not None]
+            stream.sendall(frame("EXEC", 1, ("ARGV", "/bin/true"), ("CWD", "/"), ("STDIO", 1), *fields))
+            size, number, proc = struct.unpack("<IHH", stream.recv(8, socket.MSG_WAITALL))
+            return Frame(number, proc, stream.recv(size, socket.MSG_WAITALL))
+
+        for wall, tag, value in less:
+            answer = start(tag, value)
+            assert answer.kind == "ERROR" and wall in answer.bytes("TEXT").decode(), (tag, value if tag != "SECCOMP" else "", answer)
+        assert start().kind == "STARTED"
 
 
 def descriptors(it):
@@ -210,8 +255,7 @@ def test_what_the_next_front_must_know_is_bounded(launch):
 def test_a_sandbox_kept_ready_is_of_the_plan_it_is_asked_by(launch):
     """Whatever stood before the plan when it was put on the shelf."""
     it = launch()
-    got, _ = it.ask("WARM", ("S_TMPFS", "/planted"), ("S_TMPFS_SIZE", 4096), ("CWD", "/elsewhere"), ("L_MIN", 1), ("L_MAX", 1))
-    assert got.kind == "DONE", got.bytes("TEXT")
+    it.tell("WARM", ("S_TMPFS", "/planted"), ("S_TMPFS_SIZE", 4096), ("CWD", "/elsewhere"), ("L_MIN", 1), ("L_MAX", 1))
     got, fd = it.ask("CREATE")
     assert got.kind == "CREATED", got.bytes("TEXT")
     with socket.socket(fileno=fd) as stream:

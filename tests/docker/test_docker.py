@@ -36,6 +36,15 @@ def option(text):
     return dict(word.partition("=")[::2] for word in text.split(","))
 
 
+def test_no_terminals(docker):
+    """An engine does not limit them; docs/SANDBOX.md tells why a limit has to be."""
+    code = ("import os\ntry: os.openpty()\nexcept OSError as error: print(error.errno)\n"
+            "print([line for line in open('/proc/self/mountinfo') if ' - devpts ' in line])")
+    done = on(docker, "--lang", "python", "-c", code)
+    assert done.out == b"2\n[]\n", done
+    refused(on(docker, "--ptys", "1", "--", "true"), 69, "ptys", "engines do not limit them")
+
+
 @pytest.mark.parametrize("profile", PROMISED)
 def test_inspect_shows_every_flag_of_the_profile(docker, profile):
     want = PROMISED[profile]
@@ -49,6 +58,7 @@ def test_inspect_shows_every_flag_of_the_profile(docker, profile):
     assert host["PidsLimit"] == want["pids"] and host["OomScoreAdj"] == 1000
     assert host["Memory"] == host["MemorySwap"] == want["memory"] * MB  # no swap beside it
     assert host["NanoCpus"] == want["cpus"] * 1e9
+    assert host["Tmpfs"].pop("/dev/pts").startswith("ro,")  # in the place of the engine's terminals
     assert {at: int(option(text)["size"]) // MB for at, text in host["Tmpfs"].items()} == want["tmpfs"]
     for text in host["Tmpfs"].values():
         assert {"nosuid", "nodev", "rw"} <= set(option(text))
@@ -210,6 +220,14 @@ def test_image_without_the_interpreter(docker):
 
 def test_runtime_that_is_not_registered(docker):
     refused(on(docker, "--runtime", "nosuch", "--", "echo", "ran"), 69, "no runtime 'nosuch'", "daemon.json")
+
+
+def test_a_runtime_with_a_kernel_of_its_own_by_name_only(docker):
+    """A guest's kernel needs hundreds of tasks; for programs on the host's that is not the limit that was asked for."""
+    flags = ["--runtime", "not-kata", "--pids", "20"]
+    refused(on(docker, *flags, "--require", "pids", "--", "true"), 72, "'pids' is not up")
+    result = result_on(docker, *flags, "--", "true")
+    assert result["verdict"] == "ok" and not result["walls"]["pids"]["up"] and "pids" in result["missing_walls"], result
 
 
 def test_runtime_that_does_not_start(docker):

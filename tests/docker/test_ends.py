@@ -3,6 +3,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -53,14 +54,18 @@ def test_what_never_started_is_swept_by_the_next_run(docker):
     boot = open("/proc/sys/kernel/random/boot_id").read().strip()
     with open("/proc/self/stat") as file:
         start = file.read().rpartition(")")[2].split()[19]
-    dead = orphan(docker, f"{boot} {os.getpid()} 1")
-    alive = orphan(docker, f"{boot} {os.getpid()} {start}")
-    elsewhere = orphan(docker, f"another-boot {os.getpid()} 1")
+    space = os.readlink("/proc/self/ns/pid").strip("pid:[]")
+    young = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+    hour = 3700 * os.sysconf("SC_CLK_TCK")
+    gone = [orphan(docker, f"{boot} {os.getpid()} 1 {space}"),
+            orphan(docker, f"{boot} {os.getpid()} {young - hour} 1")]  # of a coto in a container, long ago
+    kept = [orphan(docker, f"{boot} {os.getpid()} {start} {space}"), orphan(docker, f"{boot} {os.getpid()} {young} 1"),
+            orphan(docker, f"another-boot {os.getpid()} 1 {space}")]
     try:
         assert on(docker, "--", "true").status == 0
-        assert {item["Id"] for item in docker.containers()} == {alive, elsewhere}
+        assert {item["Id"] for item in docker.containers()} == set(kept)
     finally:
-        for name in (dead, alive, elsewhere):
+        for name in gone + kept:
             docker.call("DELETE", f"/containers/{name}?force=1")
 
 

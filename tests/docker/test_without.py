@@ -159,6 +159,7 @@ LIES = {
     "HostConfig.SecurityOpt": put("HostConfig", "SecurityOpt", ["no-new-privileges", "seccomp=unconfined"]),
     "HostConfig.Binds": put("HostConfig", "Binds", ["/:/host"]),
     "HostConfig.Tmpfs": lambda shown: shown["HostConfig"]["Tmpfs"].update({"/etc": "rw"}),
+    "HostConfig.Tmpfs is": lambda shown: shown["HostConfig"]["Tmpfs"].pop("/dev/pts"),
     "HostConfig.PidMode": put("HostConfig", "PidMode", "host"),
     "HostConfig.AutoRemove": put("HostConfig", "AutoRemove", False),
     "HostConfig.MaskedPaths": put("HostConfig", "MaskedPaths", []),
@@ -234,7 +235,7 @@ def test_another_init_than_was_sent_is_not_started(stand_in, change):
 def test_labels_and_names_are_in_the_call(stand_in):
     run(*RUN, env=stand_in.env)
     labels, host = stand_in.body["Labels"], stand_in.body["HostConfig"]
-    assert len(labels["coto.execution"]) == 36 and labels["coto.owner"].count(" ") == 2
+    assert len(labels["coto.execution"]) == 36 and labels["coto.owner"].count(" ") == 3
     assert host["NetworkMode"] == "none" and host["LogConfig"] == {"Type": "none"}
 
 

@@ -5,7 +5,7 @@ import os
 import re
 import time
 
-from .harness import Escaped, Untestable, situation
+from .harness import Escaped, NotOffered, Untestable, kind_of, situation
 
 untestable = []
 
@@ -17,26 +17,28 @@ def write(row):
             file.write(json.dumps({"situation": situation(), **row}) + "\n")
 
 
-def record(case, part, outcome, text, seconds):
-    write({"id": case.ID, "part": part, "outcome": outcome,
+def record(case, part, outcome, text, seconds, kind):
+    write({"id": case.ID, "part": part, "outcome": outcome, "kind": kind,
            "text": " ".join(str(text).split())[:200], "seconds": round(seconds, 2)})
 
 
 @contextlib.contextmanager
-def judged(case, part, different=None):
-    """Runs a part of a case and writes down how it ended. Yields a list for its words. With
+def judged(case, part, box, different=None):
+    """Runs a part of a case in a box and writes down how it ended. Yields a list for its words. With
     (words, why) it must end otherwise than held, and say these words: a list of what ends
     differently that has grown old is a failure."""
     began, words = time.monotonic(), []
 
     def note(outcome, text):
-        record(case, part, outcome, text, time.monotonic() - began)
+        kind = kind_of(case, box) if outcome == "seen" else None
+        record(case, part, outcome, text, time.monotonic() - began, kind)
 
     try:
         yield words
         assert words and isinstance(words[0], str) and words[0], f"{case.ID}: {part} said nothing"
         assert not different, f"{case.ID} holds now: take it off the list in levels.py"
-        note("held" if part == "attack" else "seen", words[0])
+        met = "not offered" if isinstance(words[0], NotOffered) else "held"
+        note(met if part == "attack" else "seen", words[0])
     except Untestable as reason:
         untestable.append((case.ID, part, str(reason)))
         note("untestable", reason)

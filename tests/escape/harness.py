@@ -5,6 +5,10 @@ attack(box) meets all walls and returns what held it, or calls escaped(); contro
 does the same with the wall down and returns what it achieved. Both go through the
 real coto. box.run(..., without=[...]) uses the weak build (src/base/weak.h), which
 alone can leave walls out.
+
+A control that leaves no wall out is of another kind, and told as such (CONTROLS): with
+CONTROL = "option" the same attack succeeds where a larger limit or an option allows it;
+any other shows only that the attack is real, or that the measure would see it.
 """
 import base64
 import contextlib
@@ -23,6 +27,8 @@ from levels import here
 WEAK = pathlib.Path(os.environ.get("COTO_TEST_WEAK_BIN") or SOURCE / "build-weak").resolve()
 SITUATIONS = ("root", "user", "userns", "old")
 KINDS = ("CRASH", "READ", "WRITE", "ESCAPE")
+CONTROLS = {"wall": "with the wall left out", "option": "where a larger limit or an option allows it",
+            "measure": "that show only that the measure works"}
 HERE = pathlib.Path(__file__).resolve().parent
 # Stacked filters and Landlock cannot be had by a process that may gain privilege.
 GUEST_SLOW = 3  # how much longer things may take in a kernel of the level's own, on a busy machine
@@ -47,6 +53,13 @@ class Untestable(Exception):
     """This situation cannot show it; the reason stands in the table."""
 
 
+class NotOffered(str):
+    """What an attack returns on a feature that coto refuses to give: nothing was met that could have held."""
+
+    def __new__(cls, text):
+        return super().__new__(cls, f"not offered: refused; {text}")
+
+
 class Refused(AssertionError):
     """coto would not start: its message and remedy."""
 
@@ -58,6 +71,11 @@ class Refused(AssertionError):
 def escaped(kind, text):
     assert kind in KINDS, kind
     raise Escaped(kind, text)
+
+
+def kind_of(case, box):
+    """What a control that succeeded has shown: a word of CONTROLS. Walls left out are seen, not declared."""
+    return "wall" if box.left_out else getattr(case, "CONTROL", "measure")
 
 
 def situation():
@@ -142,6 +160,8 @@ class Box:
         self.folder = pathlib.Path(folder)
         self.situation, self.bin = situation(), BIN
         self.host = HostView()
+        self.left_out = set()  # walls, by any run of this box
+        self.behind = {"apparmor"}  # where the kernel has it, a second wall behind most others: left out with any
         self.prefix = [self.c(HERE / "old.c"), OLD_CALLS] if self.situation == "old" else []
         self.level = here()
         self.level_env = {**self.level.env, **self.level.prepare()} if self.level else {}
@@ -163,6 +183,16 @@ class Box:
         return str(path)
 
     # ---- running ----
+
+    @contextlib.contextmanager
+    def pinned(self):
+        """coto is started by a caller that has pinned itself to one CPU, as with taskset; its number."""
+        cpu, before = min(os.sched_getaffinity(0)), self.prefix
+        self.prefix = ["taskset", "-c", str(cpu), *before]
+        try:
+            yield cpu
+        finally:
+            self.prefix = before
 
     def command(self, what, lang="python", flags=(), without=(), args=(), verb="run"):
         """argv and environment of a coto that runs `what`: text of `lang`, or an argv."""
@@ -187,9 +217,10 @@ class Box:
             rest = ["--", *what]
         coto = BIN / "coto"
         if without:
-            left_out = set(without).union(*(IMPLIED.get(name, ()) for name in without))
+            left_out = self.behind.union(without, *(IMPLIED.get(name, ()) for name in without))
             if "capabilities" in left_out and "no_new_privs" in left_out:
                 left_out -= {"seccomp", "landlock"} - set(without)
+            self.left_out |= left_out
             env, coto = {"COTO_TEST_WITHOUT": ",".join(sorted(left_out))}, WEAK / "coto"
             assert coto.exists(), f"{coto} is missing: make weak"
         return [*self.prefix, str(coto), verb, *flags, *rest], env

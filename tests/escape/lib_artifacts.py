@@ -1,14 +1,16 @@
 """What the cases about files that come back share.
 
 Files are collected by coto-init, inside; at the level without isolation the same collector stands on the
-host itself, where every link is live. Both are attacked. The control is a collector that follows names."""
+host itself, where every link is live. Both are attacked. In the controls it follows names, as naive ones do
+(FOLLOWS), and stands on the host."""
 import os
-import shutil
 
 from escape.harness import escaped
-from escape.lib_files import SECRET, folder
+from escape.lib_files import SECRET
 
 LEVELS = {"process": [], "subprocess": ["--isolation", "subprocess"]}
+# What keeps a link from being followed: the look before an entry is opened, and the way it is opened.
+FOLLOWS = ["lstat", "beneath"]
 INTO_OUTPUT = "import os, sys\nos.chdir('output')\n"
 
 
@@ -43,15 +45,9 @@ def no_secret(result, out):
     return len(brought)
 
 
-def followed(box, here, code, without=(), args=()):
-    """The same program with a host directory for its output, copied by a collector that follows links."""
-    shared = folder(here / "naive")
-    box.python(INTO_OUTPUT + code, flags=["--mount", f"{shared}:/workspace/output:rw"], without=without, args=args)
-    out = here / "copy"
-
-    def special(top, names):
-        paths = {name: os.path.join(top, name) for name in names}
-        return [name for name, path in paths.items() if not (os.path.isfile(path) or os.path.isdir(path))]
-
-    shutil.copytree(shared, out, symlinks=False, ignore=special)
+def followed(box, here, code, args=()):
+    """The same program and the host's collector, which follows links; where its files went."""
+    out = here / "followed"
+    result = collect(box, code, out, LEVELS["subprocess"], args=args, without=FOLLOWS)
+    assert result.verdict == "ok", result
     return out

@@ -66,6 +66,11 @@ def attempts(box, table, before="", **more):
     return box.inside(code, **more)
 
 
+def ptys(box, count=1):
+    """Flags for terminals of the program's own; an engine gives none."""
+    return [] if box.level and box.level.isolation == "docker" else ["--ptys", count]
+
+
 def counted(words):
     """'EROFS x12, EPERM': what was answered how often."""
     counts = collections.Counter(words).most_common()
@@ -98,6 +103,13 @@ def refusal(result, *statuses):
 
 
 # ---- the host's side ----
+
+def taken_out(path):
+    """The names that somebody put into a directory of the test's, which is empty again afterwards."""
+    names = sorted(os.listdir(path))
+    subprocess.run(["rm", "-rf", "--", *(path / name for name in names)], check=True, timeout=60)
+    return names
+
 
 def fingerprint(*paths):
     """What would show that somebody changed one of these files or directories."""

@@ -17,6 +17,7 @@ TIERS = ("strict", "default", "debug")
 LOAD, AND, RETURN, ALWAYS = 0x20, 0x54, 0x06, 0x05
 EQUAL, GREATER_EQUAL, ANY_BIT = 0x15, 0x35, 0x45
 NUMBER, ARCH, ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
+SECCOMP = 317
 X86_64, I386 = 0xc000003e, 0x40000003
 ALLOW, ERRNO, KILL = 0x7fff0000, 0x00050000, 0x80000000
 BITS = 0xffffffff
@@ -52,6 +53,28 @@ def holds(code, value, k):
     return {EQUAL: value == k, GREATER_EQUAL: value >= k, ANY_BIT: bool(value & k)}[code]
 
 
+def plainest(offset, values):
+    """One of them. seccomp(2) itself answers otherwise to who has a filter already: another number where there is one."""
+    return min(values, key=lambda value: (offset == NUMBER and value == SECCOMP, value))
+
+
+def verdict_of(program, words):
+    """What the program answers to an input: offset -> word, 0 where none is given."""
+    at, value = 0, 0
+    while True:
+        code, yes, no, k = program[at]
+        if code == RETURN:
+            return k
+        if code == LOAD:
+            value, at = words.get(k, 0), at + 1
+        elif code == AND:
+            value, at = value & k, at + 1
+        elif code == ALWAYS:
+            at += 1 + k
+        else:
+            at += 1 + (yes if holds(code, value, k) else no)
+
+
 class Walk:
     """All paths: [(edges, input, verdict)], edges being (instruction, taken)."""
 
@@ -67,7 +90,7 @@ class Walk:
         """known: offset -> values that the path so far leaves possible."""
         code, yes, no, k = self.program[at]
         if code == RETURN:
-            self.paths.append((edges, {offset: min(values) for offset, values in known.items()}, k))
+            self.paths.append((edges, {offset: plainest(offset, values) for offset, values in known.items()}, k))
         elif code == LOAD:
             self.step(at + 1, {**known, k: known.get(k, self.only.get(k, self.values))}, (k, BITS), edges)
         elif code == AND:

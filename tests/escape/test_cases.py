@@ -9,7 +9,7 @@ import pytest
 from cli.helpers import CORE, SOURCE
 from .catalogue import IDS
 from .evidence import judged, write
-from .harness import Box
+from .harness import CONTROLS, Box
 from .levels import different
 
 FOLDER = pathlib.Path(__file__).with_name("cases")
@@ -24,6 +24,7 @@ def load(name):
     case.ID = name.upper().replace("_", "-")
     for field in ("TITLE", "TRIED", "WALLS"):
         assert getattr(case, field, None), f"{case.ID} has no {field}"
+    assert getattr(case, "CONTROL", "measure") in CONTROLS, f"{case.ID}: {case.CONTROL}"
     assert (case.__doc__ or "").startswith(case.ID + ":"), f"{case.ID} does not begin with its id"
     return case
 
@@ -40,14 +41,14 @@ def box(tmp_path):
 @pytest.mark.parametrize("name", CHOSEN, ids=title)
 def test_attack(name, box):
     case = load(name)
-    with judged(case, "attack", different(box.level, case.ID)) as words:
+    with judged(case, "attack", box, different(box.level, case.ID)) as words:
         words.append(case.attack(box))
 
 
 @pytest.mark.parametrize("name", CHOSEN, ids=title)
 def test_control(name, box):
     case = load(name)
-    with judged(case, "control") as words:
+    with judged(case, "control", box) as words:
         words.append(case.control(box))
 
 
@@ -67,3 +68,41 @@ def test_security_md_leads_to_every_case():
     """From a claim to its proof in one step, and no proof without a claim."""
     linked = re.findall(r"\(tests/escape/cases/(\w+)\.py\)", (SOURCE / "SECURITY.md").read_text())
     assert sorted(set(linked)) == NAMES
+
+
+def is_there(name, path):
+    """A test by the name of its function, a case by its id, a fuzz target by its file."""
+    file = SOURCE / path
+    if not path.startswith("tests/") or not file.is_file():
+        return False
+    if name in IDS:
+        return title(file.stem) == name
+    if name.startswith("fuzz_"):
+        return file.stem == name and "LLVMFuzzerTestOneInput" in file.read_text()
+    return re.search(rf"^ *def {re.escape(name)}\(", file.read_text(), re.M) is not None
+
+
+def claims(text):
+    """Rows of tables without their heads, and items of lists."""
+    lines = text.splitlines()
+    return [line for line, after in zip(lines, lines[1:] + [""])
+            if line.startswith(("| ", "- ")) and not after.startswith("|--")]
+
+
+def unproved(text):
+    """Claims that lead to no test, and links that lead to none."""
+    links = {line: re.findall(r"\[([^]]*)\]\((tests/[^)]*)\)", line) for line in claims(text)}
+    return [line for line, found in links.items() if not found] + \
+           [link for found in links.values() for link in found if not is_there(*link)]
+
+
+def test_security_md_proves_every_row():
+    text = (SOURCE / "SECURITY.md").read_text()
+    assert len(claims(text)) > 40 and unproved(text) == []
+
+
+@pytest.mark.parametrize("line", [
+    "- a claim", "| a | claim |", "- [test_gone](tests/escape/test_cases.py)", "- [FS-01](tests/escape/cases/fs_02.py)",
+    "- [test_attack](tests/escape/gone.py)", "- [fuzz_frame](tests/fuzz/fuzz_units.c)", "- [main](docs/EVIDENCE.md)"])
+def test_a_row_that_proves_nothing_is_found(line):
+    assert unproved(line) and not unproved("- [test_attack](tests/escape/test_cases.py)")

@@ -1,10 +1,14 @@
-"""The product knows nothing of the weak build: walls cannot be left out of it."""
+"""The product knows nothing of the weak build: walls cannot be left out of it. And the page of evidence is of
+these very cases."""
 import json
+import re
 import subprocess
 
 import pytest
 
-from cli.helpers import BIN, coto, ok, run
+from cli.helpers import BIN, SOURCE, coto, ok, run
+from . import table
+from .catalogue import IDS
 from .harness import WEAK
 
 NAME = b"COTO_TEST_WITHOUT"
@@ -34,3 +38,19 @@ def test_the_weak_build_says_what_it_is():
     told = subprocess.run([WEAK / "coto", "version"], capture_output=True, timeout=20).stdout
     assert b"not for use" in told and b"not for use" not in ok(coto("version"))
 
+
+# ---- docs/EVIDENCE.md, which `make escape` writes ----
+
+PAGE = (SOURCE / "docs/EVIDENCE.md").read_text()
+
+
+def test_the_evidence_is_of_these_cases():
+    told = re.findall(r"Cases: SHA-256 `(\w+)`", PAGE)
+    assert told == [table.cases_hash()], "the cases have changed since the page was written: make escape"
+
+
+def test_the_evidence_tells_what_every_case_tries():
+    wrong = [name for name in IDS if table.path_of(name).exists()
+             and not re.search(rf"^\| {re.escape(table.link_to(name))}[^|]*"
+                               rf"\| {re.escape(table.cell(table.case_of(name).TRIED))} \| ", PAGE, re.M)]
+    assert not wrong, f"the page tells something else about {wrong}: make escape"

@@ -11,7 +11,9 @@ import os
 import pathlib
 import re
 import subprocess
+import time
 
+from cli.conftest import mounts, somebody_else_runs_coto, temporaries
 from cli.helpers import BIN, CORE, ROOT, cgroups_of, environment, read, status_of
 
 HERE = BIN / "tests/fault"
@@ -70,6 +72,7 @@ def errors_of(number):
 
 class Scenario:
     """A command line of coto, what must come out, and a signal when the program starts."""
+    mode = "fail"
 
     def __init__(self, *words, verdict="ok", artifacts=("left",), signal=0, text=None,
                  bin=BIN, env=None):
@@ -79,6 +82,34 @@ class Scenario:
     def command(self, room):
         words = [word.format(probe=HERE / "probe", room=room) for word in self.words]
         return [str(self.bin / "coto"), "run", "--json", *words]
+
+    def has_told(self, run):
+        """Whether it said that coto failed. Killed it says nothing: then its guard has worked."""
+        return self.verdict is not None and (run.result is None or "error" in run.result)
+
+
+class Library(Scenario):
+    """A process with libcoto in it that runs twice (library.c); the fault is in the first."""
+    mode = "within"
+
+    def command(self, room):
+        return [*map(str, self.words), str(HERE / "probe")]
+
+    def has_told(self, run):
+        return run.out.startswith(b"first error")
+
+    def faults(self, run):
+        lines = run.out.decode(errors="replace").splitlines()
+        if run.status != 0 or len(lines) != 4:
+            yield f"status {run.status}, said {run.out!r} {run.err!r}"
+            return
+        first, after_first, second, after_second = lines
+        if first != "first ok 1" and not re.match(r"first (lost \d|error (6[4-9]|7[0-35]|12[67]) ....)", first):
+            yield f"no words: {first}"
+        if second != "second ok 1":
+            yield f"second run: {second}"
+        for line in {after_first, after_second} - {"descriptors 0 children -1"}:
+            yield f"left in its process: {line}"
 
 
 OUTPUT = "landlock 15 layers left\nroot Read-only file system\ninput given\n"
@@ -172,7 +203,9 @@ class Run:
 
 def take_line(run, line, go):
     word, *rest = line.split()
-    if word == "call":
+    if word == "begin":
+        run.calls = [] # what was before is not what is looked at
+    elif word == "call":
         run.calls.append((rest[0], int(rest[1])))
     elif word == "fired":
         run.fired = (rest[0], int(rest[1]))
@@ -197,11 +230,11 @@ def take_line(run, line, go):
 
 
 def inject(scenario, room, *what, seconds=SECONDS):
-    """One run. what: nothing to list the calls, or role, number, n, error."""
-    mode = ["list"]
-    if what:
+    """One run. what: nothing to list the calls, a role to list its calls, or role, number, n, error."""
+    mode = ["list", *what]
+    if len(what) > 1:
         role, number, n, error = what
-        mode = ["fail", role, str(number), str(n), str(getattr(errno, error))]
+        mode = [scenario.mode, role, str(number), str(n), str(getattr(errno, error))]
     report, report_in = os.pipe()
     go_out, go = os.pipe()
     command = [str(HERE / "inject"), *map(str, (report_in, go_out, seconds, scenario.signal)),
@@ -310,6 +343,9 @@ def faults_in(run, scenario, baseline):
     if run.status is None or run.status < 0 and scenario.verdict is not None:
         yield f"crashed: {run.status}"
         return
+    if isinstance(scenario, Library):
+        yield from scenario.faults(run)
+        return
     if scenario.verdict is None: # killed on purpose: what stays is all that counts
         return
     if run.result and "error" not in run.result:
@@ -336,21 +372,51 @@ def left_behind(run, room):
     found += [path.name for path in room.iterdir()
               if path.name not in ("tree", "shared", "report", "policy.yaml", "out", "err")]
     found += [str(path) for path in (room / "report").iterdir() if path.name.startswith(".")]
+    given = {"tree/deep", "tree/deep/file", "tree/link", "shared/note"}
+    found += [name for folder in ("tree", "shared") for path in (room / folder).rglob("*")
+              for name in [str(path.relative_to(room))] if name not in given]
     return found
 
 
-Fault = collections.namedtuple("Fault", "role number n error")
+class Places:
+    """Mounts and temporary files of the whole host, looked at after each fault."""
+
+    def __init__(self, room):
+        self.room = room
+        self.mounts, self.files = self.own_mounts(), temporaries()
+
+    def own_mounts(self):
+        """Without those of other tests, beside us."""
+        return {line for line in mounts() if "/coto-test-" not in line or str(self.room) in line}
+
+    def more(self):
+        """What has come since the last look. Others' mounts and files come and go: what is left stays."""
+        found = self.added()
+        for _ in range(20):
+            if not found:
+                break
+            time.sleep(0.05)
+            found &= self.added()
+        self.__init__(self.room)
+        return sorted(found)
+
+    def added(self):
+        files = temporaries() - self.files
+        if files and somebody_else_runs_coto():
+            files = set()
+        return (self.own_mounts() - self.mounts) | files
 
 
-def faults_of(baseline, every=1, only=None):
-    """Each call of a run with each of its errors; of these every k-th."""
-    counts = collections.Counter(baseline.calls)
-    found = [Fault(role, number, n, error)
-             for (role, number), total in sorted(counts.items())
-             if only is None or number == only
-             for n in range(1, total + 1)
-             for error in errors_of(number)]
-    return found[::every]
+Fault = collections.namedtuple("Fault", "role number n error is_sure")
+
+
+def faults_of(calls, sure):
+    """Each call that was seen with each of its errors. How often a loop goes round and how far
+    init comes before coto ends it is a matter of time: sure to happen is what all runs have made."""
+    return [Fault(role, number, n, error, n <= sure[role, number])
+            for (role, number), total in sorted(calls.items())
+            for n in range(1, total + 1)
+            for error in errors_of(number)]
 
 
 def describe(fault):

@@ -1,8 +1,10 @@
 /* inject: runs a command and lets one system call of one of its processes fail.
  *
- *   inject TELL GO SECONDS SIGNAL list -- COMMAND...    tells every call of every process
- *   inject TELL GO SECONDS SIGNAL fail ROLE NUMBER N ERRNO -- COMMAND...
- *                                                       fails the N-th call NUMBER of ROLE
+ *   inject TELL GO SECONDS SIGNAL list [ROLE] -- COMMAND...
+ *                                                       tells every call of every process, or of
+ * ROLE inject TELL GO SECONDS SIGNAL fail ROLE NUMBER N ERRNO -- COMMAND... fails the N-th call
+ * NUMBER of ROLE inject TELL GO SECONDS SIGNAL within ROLE NUMBER N ERRNO -- COMMAND... counts from
+ * the command's CALL_BEGIN on
  *
  * What runs after SECONDS is told as hanging and ended. A SIGNAL that is not 0 is sent to
  * the command when the program is about to start.
@@ -19,7 +21,8 @@
  * "fired ROLE NUMBER", "program PID" (then it waits for a byte on descriptor GO, while the
  * caller looks at the sandbox), "exit CODE" or "signal NUMBER" of the command, "survivor PID
  * NAME", "hang". An allocation of the test build is a call with a number of its own, see
- * alloc.c. */
+ * alloc.c. A command of which only a part is looked at says with calls of CALL_BEGIN and
+ * CALL_END where that is; "begin" is told at its beginning. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -37,6 +40,8 @@
 #include <unistd.h>
 
 #define MAX_TASKS 256
+#define CALL_BEGIN 0xfa18
+#define CALL_END 0xfa19
 #define OPTIONS                                                                                    \
     (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |      \
      PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL)
@@ -47,14 +52,15 @@ static const char *const role_name[ROLES] = {"coto", "guard", "init", "thread", 
 struct task {
     pid_t pid;
     enum role role;
-    bool answer; /* the call it is in gets our answer */
+    bool answer;              /* the call it is in gets our answer */
+    unsigned long long asked; /* brk: what it wanted */
 };
 
 static struct {
     enum role role;
     long number, nth;
     int error, signal, seconds;
-    bool list, fired;
+    bool list, one, fired, is_outside; /* one: list ROLE only, the others run as fast as ever */
 } plan;
 
 static struct task tasks[MAX_TASKS];
@@ -138,20 +144,28 @@ static struct task *know_task(pid_t pid)
 
 static bool is_watched(const struct task *task)
 {
-    return plan.list || (!plan.fired && task->role == plan.role) || task->answer;
+    if (plan.list)
+        return !plan.one || task->role == plan.role;
+    return (!plan.fired && task->role == plan.role) || task->answer;
 }
 
-static void answer(pid_t pid, bool enter)
+/* brk has no error: it says where the end of the memory is, as before. The rest fails without being
+ * made; getpid is harmless, and no filter forbids it. */
+static void answer(struct task *task, long number, bool enter)
 {
     struct user_regs_struct regs;
 
-    if (ptrace(PTRACE_GETREGS, pid, 0, &regs))
+    if (ptrace(PTRACE_GETREGS, task->pid, 0, &regs))
         return;
     if (enter)
-        regs.orig_rax = SYS_getpid; /* harmless, and no filter forbids it */
+        task->asked = number == SYS_brk ? regs.rdi : 0;
+    if (task->asked)
+        regs.rdi = enter ? 0 : task->asked;
+    else if (enter)
+        regs.orig_rax = SYS_getpid;
     else
         regs.rax = (unsigned long long)-(long long)plan.error;
-    ptrace(PTRACE_SETREGS, pid, 0, &regs);
+    ptrace(PTRACE_SETREGS, task->pid, 0, &regs);
 }
 
 /* A pipe can be interrupted, and be out of pages when it is written to; nothing else
@@ -209,11 +223,18 @@ static void on_call(struct task *task)
         return;
     if (info.op == PTRACE_SYSCALL_INFO_EXIT && task->answer) {
         task->answer = false;
-        answer(task->pid, false);
+        answer(task, 0, false);
     }
     if (info.op != PTRACE_SYSCALL_INFO_ENTRY || is_exempt(&info))
         return;
     long number = (long)info.entry.nr;
+    if (number == CALL_BEGIN || number == CALL_END) {
+        plan.is_outside = number == CALL_END;
+        report(plan.is_outside ? "end" : "begin");
+        return;
+    }
+    if (plan.is_outside)
+        return;
     if (plan.list)
         report("call %s %ld", role_name[task->role], number);
     if (plan.list || plan.fired || task->role != plan.role || number != plan.number ||
@@ -224,7 +245,7 @@ static void on_call(struct task *task)
     choose_error(task->pid, number, (int)info.entry.args[0]);
     /* A failed close has closed all the same. */
     if (number != SYS_close)
-        answer(task->pid, true);
+        answer(task, number, true);
 }
 
 /* ---- events ---- */
@@ -372,8 +393,9 @@ static void start(char **argv)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: inject TELL GO SECONDS SIGNAL list|fail ROLE NUMBER N ERRNO -- "
-                    "COMMAND...\n");
+    fprintf(stderr,
+            "usage: inject TELL GO SECONDS SIGNAL list [ROLE] -- COMMAND...\n"
+            "       inject TELL GO SECONDS SIGNAL fail|within ROLE NUMBER N ERRNO -- COMMAND...\n");
     return 64;
 }
 
@@ -388,11 +410,15 @@ int main(int argc, char **argv)
     plan.seconds = atoi(argv[3]);
     plan.signal = atoi(argv[4]);
     plan.list = strcmp(argv[5], "list") == 0;
+    plan.is_outside = strcmp(argv[5], "within") == 0;
+    plan.one = plan.list && strcmp(argv[6], "--") != 0;
+    if (!plan.list || plan.one)
+        while (plan.role < ROLES && strcmp(role_name[plan.role], argv[6]))
+            plan.role++;
+    at += plan.one;
     if (!plan.list) {
         if (argc < 12)
             return usage();
-        while (plan.role < ROLES && strcmp(role_name[plan.role], argv[6]))
-            plan.role++;
         plan.number = atol(argv[7]);
         plan.nth = atol(argv[8]);
         plan.error = atoi(argv[9]);

@@ -117,7 +117,9 @@ static void apply_pairs(const struct coto_yaml *yaml)
     coto_policy_text(&policy, &text);
     if (text.failed || text.len == 0)
         abort();
-    (void)coto_policy_check(&policy, &err);
+    bool is_refused = coto_policy_check(&policy, &err);
+    if (is_refused != (err.kind != COTO_ERR_NONE) || is_refused != (err.text[0] != '\0'))
+        abort();
     coto_policy_fini(&policy);
 }
 

@@ -2,16 +2,19 @@
 
 The control is Python's own tarfile without its filter, as root file systems are often unpacked: there the same
 archives reach the file beside the tree."""
+import contextlib
 import gzip
 import io
+import json
 import os
 import pathlib
 import stat
+import subprocess
 import tarfile
 
 import pytest
 
-from .helpers import FORBIDDEN, INPUT, docker_archive, entries, member, ok, refused, tar
+from .helpers import COTO, FORBIDDEN, INPUT, docker_archive, entries, member, oci_layout, ok, refused, sha, tar
 
 LINK, HARD = tarfile.SYMTYPE, tarfile.LNKTYPE
 OLD = b"of the host\n"
@@ -114,6 +117,85 @@ def test_a_limit_counts_all_layers_together(store):
     layers = [tar(member(f"f{i}", bytes(600000))) for i in range(3)]
     refused(store.image("import", "-", "test", "--max-size", "1500k", stdin=docker_archive(layers)), INPUT, "layer 3", "larger than")
     ok(store.image("import", "-", "test", "--max-size", "1800k", stdin=docker_archive(layers)))
+
+
+def test_hard_links_count_as_often_as_they_are_files(store):
+    links = [member(f"f{i}", kind=tarfile.LNKTYPE, link="f") for i in range(9)]
+    archive = tar(member("f", bytes(1 << 20)), *links)
+    refused(store.image("import", "-", "test", "--max-size", "9m", stdin=archive), INPUT, "hard links", "--max-size")
+    ok(store.image("import", "-", "test", "--max-size", "10m", stdin=archive))
+
+
+def test_a_blob_that_is_many_layers_counts_as_often(store):
+    """Behind its end mark a layer holds what no limit of files or their sizes sees."""
+    layer = tar(member("a", b"x")) + bytes(8 << 20)
+    config = json.dumps({"rootfs": {"diff_ids": ["sha256:" + sha(layer)] * 10}}).encode()
+    manifest = json.dumps([{"Config": "c.json", "RepoTags": ["t:1"], "Layers": ["l.tar"] * 10}]).encode()
+    archive = tar(member("c.json", config), member("l.tar", gzip.compress(layer)), member("manifest.json", manifest))
+    assert len(archive) < 1 << 18
+    refused(store.image("import", "-", "test", "--max-size", "32m", "--max-files", "100", stdin=archive), INPUT, "layer ", "larger than")
+    ok(store.image("import", "-", "test", "--max-size", "80m", "--max-files", "100", stdin=archive))
+
+
+STATUS = "var/lib/dpkg/status.d/"
+
+
+@pytest.mark.parametrize("what, members", [
+    ("256 MB", lambda: [member(STATUS + "0", b"Package: " + b"x" * (60 << 20)),
+                        *(member(STATUS + str(i), kind=tarfile.LNKTYPE, link=STATUS + "0") for i in range(1, 5))]),
+    ("100000", lambda: [member(STATUS + "0", b"Package: a\nVersion: 1\n\n" * 100001)]),
+], ids=["text", "number"])
+def test_lists_of_packages_that_would_fill_the_memory(store, what, members):
+    refused(store.image("import", "-", "test", stdin=tar(*members())), INPUT, what, "packages")
+
+
+def test_a_configuration_that_nobody_could_read_again(store):
+    """The image would be there, and in no list."""
+    layer = tar(member("usr"))
+    refused(store.image("import", "-", "test", stdin=docker_archive([layer], config={"x": [1] * 900000})), INPUT, "configuration")
+    assert store.names() == [] and not store.drafts()
+    store.take("-", stdin=docker_archive([layer], config={"Cmd": ["[" * 100, '{"\\' * 100]}))
+    assert store.names() == ["test:latest"]
+
+
+def test_what_an_image_calls_itself_is_no_command_to_a_terminal(store):
+    told = store.image("import", "-", "test", stdin=tar(member("etc/os-release", b"PRETTY_NAME=\x1b]0;x\x07Evil\xc2\x9b2J\n")))
+    assert "Evil" in ok(told) and b"\x1b" not in told.stdout and b"\xc2\x9b" not in told.stdout
+
+
+@pytest.mark.parametrize("which", ["manifest", "config", "layer"])
+def test_a_hole_in_the_place_of_a_document_or_layer(store, tmp_path, which):
+    """Its hash would take days."""
+    layer = tar(member("a", b"x"))
+    layout = oci_layout(tmp_path / "layout", [layer])
+    manifest = json.loads((layout / "index.json").read_text())["manifests"][0]
+    found = json.loads((layout / "blobs/sha256" / manifest["digest"][7:]).read_text())
+    digest = {"manifest": manifest, "config": found["config"], "layer": found["layers"][0]}[which]["digest"]
+    os.truncate(layout / "blobs/sha256" / digest[7:], 1 << 42)
+    refused(store.image("import", layout, "test"), INPUT, "larger than" if which == "layer" else "sensible size")
+
+
+def on_terminal(*command):
+    """What a terminal gets of it."""
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=theirs)
+    os.close(theirs)
+    got = b""
+    with contextlib.suppress(OSError), open(ours, "rb", buffering=0) as terminal:
+        while piece := terminal.read(65536):
+            got += piece
+    assert process.wait(60) == 0
+    return got
+
+
+def test_names_and_configuration_on_a_terminal(store):
+    """C1 controls are UTF-8; what is signed is piped as it is."""
+    store.take("-", stdin=docker_archive([tar(member("a\x9b2J", b"x"))], config={"Cmd": ["\x9b2J", "\x1b[2J"]}))
+    show = [COTO, "image", "show", "test", "--images-dir", str(store.path)]
+    for flags in (["--json"], ["--listing"], []):
+        got = on_terminal(*show, *flags)
+        assert b"2J" in got and b"\xc2\x9b" not in got and b"\x1b" not in got, got
+    assert sha(store.image("show", "test", "--listing").stdout) == store.show()["digest"].removeprefix("sha256:")
 
 
 def sparse(kind):

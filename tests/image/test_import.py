@@ -1,4 +1,5 @@
 """Directories, archives, docker save and OCI layouts become trees, by what is in them."""
+import fcntl
 import gzip
 import io
 import json
@@ -105,6 +106,33 @@ def test_layers_of_an_oci_layout(store, tmp_path, pack):
     assert entries(store.tree()) == MERGED and store.show()["kind"] == "oci"
     packed = subprocess.run(["tar", "-C", layout, "-c", "."], capture_output=True, check=True).stdout
     assert store.take("-", "tar", stdin=packed) == digest
+
+
+@pytest.mark.parametrize("mark", [".wh..wh..opq", ".wh.keep"])
+def test_a_directory_in_the_place_of_a_link_takes_nothing_from_where_it_led(store, mark):
+    """RUN rm /lib && mkdir /lib: the engine marks the new directory as opaque."""
+    below = tar(member("usr"), member("usr/lib"), member("usr/lib/keep", b"x"), member("lib", kind=LINK, link="usr/lib"))
+    above = tar(member("lib"), member(f"lib/{mark}", b""), member("lib/new", b"y"))
+    store.take("-", stdin=docker_archive([below, above]))
+    assert entries(store.tree()) == {"usr": None, "usr/lib": None, "usr/lib/keep": b"x", "lib": None, "lib/new": b"y"}
+    through = tar(member(f"lib/{mark}", b""))  # without one it is the link's
+    store.take("-", stdin=docker_archive([below, through]))
+    assert "usr/lib/keep" not in entries(store.tree())
+
+
+@pytest.mark.parametrize("kind", [tarfile.FIFOTYPE, tarfile.CHRTYPE])
+def test_what_a_device_took_the_place_of_is_gone(store, kind):
+    """It is left out, and what an upper layer has hidden does not come back instead."""
+    below = tar(member("keep", b"x"), member("secret", b"x"), member("dir/in", b"x"))
+    above = tar(member("secret", kind=kind), member("dir", kind=kind), member("none/such", kind=kind))
+    store.take("-", stdin=docker_archive([below, above]))
+    assert entries(store.tree()) == {"keep": b"x"} and store.show()["skipped"] == 3
+
+
+def test_the_callers_umask_is_no_part_of_an_image(store):
+    archive = tar(member("a/b/c", b"x"))
+    digests = {store.take("-", f"u{mask}", stdin=archive, preexec_fn=lambda: os.umask(mask)) for mask in (0, 0o22, 0o77)}
+    assert len(digests) == 1 and stat.S_IMODE(os.stat(store.tree("u63") / "a").st_mode) == 0o755
 
 
 def test_marks_are_plain_files_where_there_are_no_layers(store):
@@ -274,6 +302,22 @@ def test_a_fifo_is_not_waited_for(store, tmp_path):
 
 def test_what_is_not_there_is_not_removed(store):
     refused(store.image("remove", "nobody"), INPUT, "nobody", "coto image list")
+
+
+def test_a_lock_of_somebody_who_may_only_read_hides_no_image(store, root):
+    """flock asks for no permission: any user could make root's images disappear, and a run at the container level
+    take the host's own directories instead of the one its profile names."""
+    store.take(root)
+    place = store.tree().parent
+    with open(place / "listing") as listing:
+        with pytest.raises(OSError):
+            fcntl.lockf(listing, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for target in (place, place / "rootfs", place / "listing"):
+            held = os.open(target, os.O_RDONLY)
+            fcntl.flock(held, fcntl.LOCK_EX)
+            assert ok(store.run("--image", "test", "--", "/bin/cat", "/etc/motd")) == "from the image\n"
+            os.close(held)
+
 
 
 def test_removal_waits_for_sandboxes(store, root):

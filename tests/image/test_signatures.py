@@ -1,6 +1,8 @@
 """Signatures as minisign, openssl (what cosign makes) and gpg make them, and what is refused."""
 import base64
 import os
+import pathlib
+import shutil
 import subprocess
 import time
 
@@ -126,6 +128,26 @@ def test_a_signature_of_something_else(store, signers, listing):
     ok(store.image("sign", "box", "--signature", trusted.sign(listing)))
     text = refused(run(store, trusted.public), FORBIDDEN)
     assert "does not fit it" in text or "none of its 1 signatures" in text
+
+
+@pytest.mark.parametrize("quick", [[], ["--quick"]])
+def test_the_listing_of_another_image_is_not_this_ones(store, tmp_path, quick):
+    """Signature and listing of a signed image beside the files of another, which were looked at before."""
+    signer = Openssl(tmp_path)
+    places = []
+    for name in ("good", "evil"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+        store.take(tmp_path / name, name)
+        ok(store.image("verify", name))
+        places.append(pathlib.Path(store.show(name)["directory"]))
+    ok(store.image("sign", "good", "--key", signer.secret))
+    good, evil = places
+    shutil.copy(good / "listing", evil / "listing")
+    for path in (good / "signatures").iterdir():
+        shutil.copy(path, evil / "signatures")
+    ok(store.image("verify", "good", "--key", signer.public, *quick))
+    refused(store.image("verify", "evil", "--key", signer.public, *quick), FORBIDDEN, "changed", "listing")
 
 
 def test_a_changed_signature(store, signers, listing, tmp_path):

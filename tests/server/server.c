@@ -289,12 +289,14 @@ static const struct {
     {"/hello", do_hello}, {"/path/", do_path},          {"/peer", do_peer},
     {"/stats", do_stats}, {"/echo-late", do_echo_late}, {"/echo", do_echo},
     {"/count", do_count}, {"/later", do_later},         {"/events", do_events},
-    {"/flood", do_flood}, {"/download", do_download},
+    {"/flood", do_flood}, {"/download", do_download},   {"/open", do_hello},
 };
 
 static void on_request(struct coto_http_request *request, void *arg)
 {
     (void)arg;
+    if (strcmp(coto_http_path(request), "/open") != 0) /* which is for strangers */
+        coto_http_vouch(request);
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
         if (coto_str_has_prefix(coto_http_path(request), routes[i].path)) {
             routes[i].fn(request);

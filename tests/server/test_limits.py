@@ -1,5 +1,7 @@
 """Too many, too slow, too greedy: others are served all the same."""
 import collections
+import contextlib
+import json
 import resource
 import select
 import socket
@@ -163,6 +165,103 @@ def test_at_an_ipv6_listener_each_ipv4_address_is_a_peer():
                 assert third.reply().status == 503
             with connect("127.0.0.3") as other:
                 assert other.ask(HELLO).status == 200
+
+
+# ---- strangers, of whom no request was vouched for: they make room at once ----
+
+STRANGERS = {
+    "silent": b"", "one byte": b"G", "half a head": b"GET /hello HTTP/1.1\r\nHos", "open to all": get("/open"),
+    "no body": get("/open", "Content-Length: 9"), "refused": b"nonsense\r\n\r\n", "deaf": get("/open") * 4,
+}
+
+
+def from_address(server, host):
+    sock = socket.socket()
+    sock.settimeout(PATIENCE)
+    sock.bind((host, 0))
+    sock.connect(server.address)
+    return Client(sock)
+
+
+def at_unix(path):
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(PATIENCE)
+    sock.connect(str(path))
+    return Client(sock)
+
+
+@pytest.mark.parametrize("sent", STRANGERS.values(), ids=STRANGERS)
+def test_strangers_of_ones_own_address_keep_nobody_out(sent):
+    """All users of a machine are one peer. AP-02."""
+    with Server("per_peer=8") as server, contextlib.ExitStack() as stack:
+        known = stack.enter_context(server.connect())
+        assert known.ask(HELLO).status == 200
+        strangers = [stack.enter_context(server.connect()) for _ in range(30)]
+        for client in strangers:
+            with contextlib.suppress(OSError):  # made room already
+                client.send(sent)
+        time.sleep(0.1)
+        for _ in range(3):
+            assert server.ask(HELLO).status == 200
+        assert known.ask(HELLO).status == 200, "who is known stays, as long as there are strangers"
+
+
+def test_a_stranger_does_not_stay_by_sending_bytes():
+    with Server("per_peer=3") as server, server.connect() as trickling, server.connect() as second, server.connect() as third:
+        for client in (second, third):
+            assert client.ask(get("/open")).status == 200
+        for byte in b"GET /hello":
+            trickling.send(bytes([byte]))
+            time.sleep(0.01)
+        with server.connect() as newcomer:
+            assert newcomer.ask(HELLO).status == 200
+            assert trickling.reply().status == 503
+            assert second.ask(get("/open")).status == 200
+
+
+@pytest.mark.parametrize("sent", [b"", b"G"], ids=["silent", "one byte"])
+def test_strangers_of_many_addresses_keep_nobody_out(tmp_path, sent):
+    path = tmp_path / "s"
+    with Server("connections=8", listen=["127.0.0.1:0", f"unix:{path}"]) as server, contextlib.ExitStack() as stack:
+        for i in range(40):
+            client = stack.enter_context(from_address(server, f"127.0.0.{i % 5 + 2}"))
+            with contextlib.suppress(OSError):
+                client.send(sent)
+        assert server.ask(HELLO).status == 200
+        with at_unix(path) as client:
+            assert client.ask(HELLO).status == 200
+
+
+def test_unix_sockets_have_connections_of_their_own(tmp_path):
+    path = tmp_path / "s"
+    with Server("connections=2", listen=["127.0.0.1:0", f"unix:{path}"]) as server, contextlib.ExitStack() as stack:
+        def begin(client):
+            stack.enter_context(client).send(get("/events?n=100000"))
+            return client.head().status
+        assert [begin(server.connect()) for _ in range(2)] == [200, 200]
+        assert [begin(at_unix(path)) for _ in range(64)] == [200] * 64
+        assert [client.reply().status for client in (server.connect(), at_unix(path))] == [503, 503]
+
+
+def test_no_request_that_is_answered_makes_room():
+    with Server("per_peer=2") as server, server.connect() as first, server.connect() as second:
+        first.send(get("/later?ms=600"))
+        second.send(get("/later?ms=600"))
+        time.sleep(0.1)
+        with server.connect() as third:
+            assert third.reply().status == 503
+        assert [client.reply().status for client in (first, second)] == [200, 200]
+
+
+def test_who_is_turned_away_is_told_in_json():
+    with Server("connections=1") as server, server.connect() as busy:
+        busy.send(get("/events?n=100000"))
+        busy.head()
+        with server.connect() as second:
+            reply = second.reply()
+            assert (reply.status, reply.headers["retry-after"], reply.headers["content-type"]) == (503, "1", "application/json")
+            told = json.loads(reply.body)
+            assert told["code"] == "busy" and told["message"] and told["remedy"] and second.is_closed()
 
 
 def limit_descriptors():

@@ -95,7 +95,7 @@ def ending(status):
 
 
 def inside(module):
-    """At default limits; when one of them ends it the tests are told from a run with wide ones."""
+    """At default limits, with terminals; when one of them ends it the tests are told from a run with wide ones."""
     verdict, outcome = run_inside(module)
     if verdict not in ("ok", "nonzero"):
         _, outcome = run_inside(module, *WIDE)
@@ -105,7 +105,7 @@ def inside(module):
 
 def run_inside(module, *flags):
     with tempfile.TemporaryDirectory(prefix="coto-test-") as room:
-        done = subprocess.run([COTO, "run", "--json", "--timeout", f"{SECONDS}s",
+        done = subprocess.run([COTO, "run", "--json", "--timeout", f"{SECONDS}s", "--ptys", "8",
                                "--artifacts", room, *flags, "--", *command(module, "output/results.xml")],
                               stdin=subprocess.DEVNULL, capture_output=True, env={"PATH": PATH})
         result = json.loads(done.stdout)

@@ -27,6 +27,8 @@ ROWS = [
      "Extended attributes cannot be set: setxattr answers EOPNOTSUPP, as on many file systems."),
     ("test_fcntl.TestFcntl.test_fcntl_64_bit", "*Operation not permitted*", "seccomp",
      "fcntl refuses F_NOTIFY, the old way to watch a directory; inotify works."),
+    ("test_posix.PosixTester.test_sched_setaffinity", "*Operation not permitted*", "seccomp",
+     "A program cannot choose its CPUs: sched_setaffinity is EPERM, so that the caller's pinning holds."),
     ("test_socket.GeneralModuleTests.*", "*Address family not supported by protocol*", "seccomp",
      "Interfaces cannot be listed: there is no netlink, because memory that its sockets hold is in no limit."),
     ("test_uuid.*", "requires i*", "net_namespace",

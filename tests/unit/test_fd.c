@@ -261,6 +261,70 @@ static void remove_tree_of_3000_levels(void **state)
     assert_gone(room->fd, "directory");
 }
 
+/* Whoever goes on making what is removed does not keep it from ending. */
+static void remove_tree_has_an_end(void **state)
+{
+    struct room *room = *state;
+
+    assert_int_equal(mkdirat(room->fd, "tree", 0700), 0);
+    assert_int_equal(mkdirat(room->fd, "tree/sub", 0700), 0);
+    assert_int_equal(mkdirat(room->fd, "tree/sub/deep", 0700), 0);
+    put(room->fd, "tree/sub/deep/file", "x");
+    errno = 0;
+    assert_int_equal(coto_path_remove_tree_until(room->fd, "tree", 1), -1);
+    assert_int_equal(errno, EBUSY);
+    assert_int_equal(coto_path_remove_tree_until(room->fd, "tree", INT64_MAX), 0);
+    assert_gone(room->fd, "tree");
+    assert_int_equal(coto_path_remove_tree_until(room->fd, "tree", INT64_MAX), -1);
+    assert_int_equal(errno, ENOENT);
+}
+
+/* Also of one directory with very much in it: nothing is begun when the time is over. */
+static void remove_tree_looks_at_the_time_often(void **state)
+{
+    struct room *room = *state;
+    struct stat before, after;
+    char name[32];
+
+    assert_int_equal(mkdirat(room->fd, "tree", 0700), 0);
+    for (int i = 0; i < 100; i++) {
+        snprintf(name, sizeof name, "tree/%d", i);
+        assert_int_equal(mkdirat(room->fd, name, 0700), 0);
+        snprintf(name, sizeof name, "tree/%d/sub", i);
+        assert_int_equal(mkdirat(room->fd, name, 0700), 0);
+    }
+    assert_int_equal(fstatat(room->fd, "tree", &before, 0), 0);
+    assert_int_equal(coto_path_remove_tree_until(room->fd, "tree", 1), -1);
+    assert_int_equal(fstatat(room->fd, "tree", &after, 0), 0);
+    assert_int_equal(before.st_nlink, after.st_nlink);
+    assert_int_equal(coto_path_remove_tree(room->fd, "tree"), 0);
+}
+
+/* Its owner has it open, and could go on filling it. */
+static void remove_tree_takes_directories_from_their_owners(void **state)
+{
+    struct room *room = *state;
+    struct stat st;
+    static const char *const names[] = {"tree", "tree/sub", "tree/sub/deep", "tree/sub/deep/leaf"};
+    int fds[4];
+
+    if (geteuid() != 0)
+        skip();
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(mkdirat(room->fd, names[i], 0777), 0);
+        assert_int_equal(fchownat(room->fd, names[i], 65533, 65533, 0), 0);
+        fds[i] = openat(room->fd, names[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_true(fds[i] >= 0);
+    }
+    assert_int_equal(coto_path_remove_tree(room->fd, "tree"), 0);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(fstat(fds[i], &st), 0);
+        assert_int_equal(st.st_uid, i < 3 ? 0 : 65533); /* an empty one goes at once */
+        assert_int_equal(st.st_mode & 07777, i < 3 ? 0700 : 0755);
+        close(fds[i]);
+    }
+}
+
 static void remove_tree_follows_no_link(void **state)
 {
     struct room *room = *state;
@@ -354,6 +418,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(open_beneath_without_openat2, enter, leave),
         cmocka_unit_test_setup_teardown(parents_are_made_but_never_through_a_link, enter, leave),
         cmocka_unit_test_setup_teardown(remove_tree_of_3000_levels, enter, leave),
+        cmocka_unit_test_setup_teardown(remove_tree_has_an_end, enter, leave),
+        cmocka_unit_test_setup_teardown(remove_tree_looks_at_the_time_often, enter, leave),
+        cmocka_unit_test_setup_teardown(remove_tree_takes_directories_from_their_owners, enter, leave),
         cmocka_unit_test_setup_teardown(remove_tree_follows_no_link, enter, leave),
         cmocka_unit_test_setup_teardown(chmod_follows_no_link, enter, leave),
         cmocka_unit_test_setup_teardown(remove_tree_of_locked_directories, enter, leave),

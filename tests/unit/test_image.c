@@ -1,6 +1,8 @@
 /* Names of images and of members, and what a listing tells. */
 #include "image/image.h"
 
+#include "base/tar.h"
+
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -181,12 +183,36 @@ static void test_places(void **state)
     drop(path);
 }
 
+/* The members of an image archive are kept by name; a hundred thousand of 60 KB are not. */
+static void test_long_names_of_an_archive(void **state)
+{
+    char path[] = "/tmp/coto-test-XXXXXX";
+    char name[1000];
+    coto_auto_buf tar = {0};
+    coto_auto_fd fd = mkstemp(path);
+    struct image_blobs blobs = {0};
+    struct coto_err err = {0};
+
+    (void)state;
+    unlink(path);
+    memset(name, 'n', sizeof name);
+    name[sizeof name - 1] = '\0';
+    coto_tar_add_file(&tar, name, 0644, 0);
+    coto_tar_add_file(&tar, "manifest.json", 0644, 0);
+    coto_tar_add_end(&tar);
+    assert_int_equal(coto_fd_write_all(fd, tar.data, tar.len), 0);
+    assert_int_equal(image_blobs_scan(fd, &blobs, &err), 0);
+    assert_int_equal(blobs.count, 1);
+    assert_true(image_blobs_has(&blobs, "manifest.json"));
+    image_blobs_fini(&blobs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refs),    cmocka_unit_test(test_names_and_files),
         cmocka_unit_test(test_members), cmocka_unit_test(test_listing),
-        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_places),  cmocka_unit_test(test_long_names_of_an_archive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

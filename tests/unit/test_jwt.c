@@ -406,6 +406,26 @@ static void sandbox_tokens(void **state)
     coto_keys_free(others);
 }
 
+/* Also where the service was told of no issuer, or of one by that name. */
+static void no_other_key_signs_for_the_service(void **state)
+{
+    coto_auto_buf token = {0};
+    coto_auto_key key = {0};
+    struct coto_claims claims;
+
+    assert_int_equal(coto_key_generate(COTO_KEY_EDDSA, &key, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        struct coto_keys *keys = room_keys(room_write_key(*state, "k.pub", &key), i ? "coto-serve" : NULL);
+        sign_parts(&key, "{\"alg\":\"EdDSA\"}", ALICE LATER ",\"iss\":\"coto-serve\"}", &token);
+        expect_refused(keys, token.data, "another issuer");
+        sign_parts(&key, "{\"alg\":\"EdDSA\"}", ALICE LATER ",\"iss\":\"coto-serve\",\"sandbox\":\"s\"}", &token);
+        expect_refused(keys, token.data, "another issuer");
+        sign_parts(&key, "{\"alg\":\"EdDSA\"}", ALICE LATER ",\"iss\":\"coto-serves\"}", &token);
+        assert_int_equal(coto_jwt_verify(keys, token.data, NOW, &claims, NULL), i ? -1 : 0); /* control */
+        coto_keys_free(keys);
+    }
+}
+
 static void scopes(void **state)
 {
     struct coto_claims claims = {.scope = "read run"};
@@ -482,6 +502,7 @@ int main(void)
         cmocka_unit_test(refuses_empty_signatures),
         cmocka_unit_test(remembers_signatures_only),
         cmocka_unit_test(sandbox_tokens),
+        cmocka_unit_test(no_other_key_signs_for_the_service),
         cmocka_unit_test(scopes),
         cmocka_unit_test(mints_nothing_malformed),
         cmocka_unit_test(base64url),

@@ -90,6 +90,7 @@ static json_t *config_of(const struct oci *oci)
     json_error_t why;
 
     binds.items[0].source = binds.items[0].target = (char *)"/usr";
+    binds.items[0].is_dir = true;
     binds.items[1].source = (char *)"/run/x/init";
     binds.items[1].target = (char *)OCI_INIT_INSIDE;
     assert_int_equal(oci_config_make(oci, &binds, &text, &err), 0);
@@ -203,11 +204,19 @@ static void test_mounts(void **state)
     json_t *config = config_of(&oci);
     for (size_t k = 0; k < 2; k++)
         assert_true(has_item(json_object_get(mount_at(config, views[k]), "options"), NULL, "ro"));
+    const json_t *usr = json_object_get(mount_at(config, "/usr"), "options");
+    assert_true(has_item(usr, NULL, "rro") && has_item(usr, NULL, "rnosuid") && has_item(usr, NULL, "rnodev"));
     json_array_foreach(json_object_get(config, "mounts"), i, item)
         assert_true(has_item(json_object_get(item, "options"), NULL, "nosuid"));
     const json_t *work = json_object_get(mount_at(config, "/workspace"), "options");
     assert_true(has_item(work, NULL, "size=1048576") && has_item(work, NULL, "nr_inodes=77"));
     assert_true(has_item(work, NULL, "noexec") && has_item(work, NULL, "nodev"));
+    json_array_foreach(json_object_get(config, "mounts"), i, item)
+        assert_string_not_equal(json_string_value(json_object_get(item, "destination")), "/dev/pts");
+    json_decref(config);
+    plan.ptys = 5;
+    config = config_of(&oci);
+    assert_true(has_item(json_object_get(mount_at(config, "/dev/pts"), "options"), NULL, "max=5"));
     json_decref(config);
 }
 
@@ -244,6 +253,8 @@ static void test_guest_kernel(void **state)
     assert_null(at(config, "linux.uidMappings"));
     assert_null(at(config, "linux.cgroupsPath"));
     assert_null(at(config, "linux.resources"));
+    /* It has terminals of its own unless there is nothing to make them in. */
+    assert_true(has_item(json_object_get(mount_at(config, "/dev/pts"), "options"), NULL, "ro"));
     json_decref(config);
 }
 

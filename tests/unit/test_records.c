@@ -373,6 +373,19 @@ static void what_is_too_old_goes(void **state)
     assert_int_equal(number("SELECT min(seq) FROM executions"), 8);
 }
 
+/* Whoever makes and destroys them all day long fills no disk. */
+static void sandboxes_that_ended_are_not_too_many(void **state)
+{
+    (void)state;
+    change("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 9)"
+           " INSERT INTO sandboxes SELECT 'ended' || i, 't', NULL, 'then', 'destroyed',"
+           " strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-' || (10 - i) || ' minutes'), 'h' FROM n");
+    coto_records_close(records);
+    assert_int_equal(open_with(COTO_DURABLE_DISK, 4), 0);
+    wait_for("SELECT count(*) FROM sandboxes WHERE ended IS NOT NULL", 4);
+    assert_int_equal(number("SELECT count(*) FROM sandboxes WHERE id IN ('ended6', 'ended7', 'ended8', 'ended9')"), 4);
+}
+
 /* 1000 bytes a row, with what a row itself takes. */
 #define ROWS(table, tenant, name, count, rest)                                                     \
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT " count ")"              \
@@ -398,6 +411,50 @@ static void who_fills_a_table_pushes_out_nobody_else(void **state)
     /* of his own the newest stay */
     assert_int_equal(number("SELECT count(*) FROM idempotency WHERE key IN ('b7', 'b8', 'b9')"), 3);
     assert_int_equal(number("SELECT count(*) FROM outcomes WHERE id IN ('b7', 'b8', 'b9')"), 3);
+}
+
+/* One after the other, and somebody waits for each. */
+static int left;
+
+static void put_result(int *waiting)
+{
+    struct coto_record *record = execution(left--, "ok");
+
+    coto_buf_addf(&coto_record_promise(record)->outcome, "%01000d", left);
+    record->kept = calloc(1, sizeof *record->kept);
+    strcpy(record->kept->tenant, record->u.execution.tenant);
+    strcpy(record->kept->key, record->u.execution.id);
+    coto_buf_addf(&record->kept->reply, "%01000d", left);
+    record->arg = waiting;
+    record->done = on_done;
+    coto_records_put(records, record);
+}
+
+static void on_one_of_many(void *arg)
+{
+    int *waiting = arg;
+
+    if (left > 0)
+        put_result(waiting);
+    if (left > 0)
+        coto_loop_timer(loop, 1, on_one_of_many, arg);
+}
+
+static void who_never_pauses_fills_no_table(void **state)
+{
+    (void)state;
+    keep_bytes = 5000;
+    reopen();
+    keep_bytes = 0;
+    put_and_wait(execution(9999, "ok"));
+    int waiting = left = 400;
+    on_one_of_many(&waiting);
+    on_one_of_many(&waiting);
+    assert_int_equal(coto_loop_run(loop, &err), 0);
+    assert_int_equal(failed, 0);
+    /* long before the minute after which it is looked for what is too old */
+    wait_for("SELECT sum(length(outcome)) <= 10000 FROM outcomes", 1);
+    wait_for("SELECT sum(length(reply)) <= 10000 FROM idempotency", 1);
 }
 
 /* ---- trouble ---- */
@@ -496,16 +553,47 @@ static void a_cut_file_is_refused(void **state)
     expect_refusal("records in");
 }
 
-static void an_empty_file_is_a_new_one(void **state)
+static void an_empty_file_is_refused(void **state)
 {
+    char path[128];
+
     (void)state;
     coto_records_close(records);
     records = NULL;
-    damage(0, "", 0, 0);
-    char path[128];
     snprintf(path, sizeof path, "%s/records.db", dir);
     assert_int_equal(truncate(path, 0), 0);
+    expect_refusal("it was cut");
+}
+
+static void a_file_for_others_is_refused(void **state)
+{
+    char path[128];
+
+    (void)state;
+    coto_records_close(records);
+    records = NULL;
+    snprintf(path, sizeof path, "%s/records.db", dir);
+    assert_int_equal(chmod(path, 0666), 0);
+    expect_refusal("not private (mode 0666)");
+    assert_int_equal(chmod(path, 0600), 0);
+    assert_int_equal(open_with(COTO_DURABLE_DISK, 0), 0); /* control */
+}
+
+/* One that was killed while it made its file has left none, or that of another name. */
+static void what_was_half_made_is_made_anew(void **state)
+{
+    char path[128];
+
+    (void)state;
+    coto_records_close(records);
+    records = NULL;
+    snprintf(path, sizeof path, "%s/records.db", dir);
+    assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof path, "%s/records.new", dir);
+    coto_auto_fd fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
     assert_int_equal(open_with(COTO_DURABLE_DISK, 0), 0);
+    assert_int_equal(access(path, F_OK), -1);
     put_and_wait(execution(1, "ok"));
     assert_int_equal(failed, 0);
 }
@@ -554,14 +642,18 @@ int main(void)
         TEST(a_revoked_token_stays_revoked),
         TEST(off_waits_for_nothing),
         TEST(what_is_too_old_goes),
+        TEST(sandboxes_that_ended_are_not_too_many),
         TEST(who_fills_a_table_pushes_out_nobody_else),
+        TEST(who_never_pauses_fills_no_table),
         TEST(a_second_one_is_refused),
         TEST(a_directory_for_all_is_refused),
         TEST(a_newer_version_is_refused),
         TEST(another_programs_database_is_refused),
         TEST(damage_is_refused),
         TEST(a_cut_file_is_refused),
-        TEST(an_empty_file_is_a_new_one),
+        TEST(an_empty_file_is_refused),
+        TEST(a_file_for_others_is_refused),
+        TEST(what_was_half_made_is_made_anew),
         TEST(a_full_disk_is_told_and_gets_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,10 +15,13 @@ struct names {
     const char *user, *host, *workdir;
 };
 
+static int64_t ptys;
+
 static bool key_of(unsigned uid, unsigned gid, struct names names, char ret_key[KEY])
 {
     const struct coto_plan plan = {.uid = uid,
                                    .gid = gid,
+                                   .ptys = ptys,
                                    .user_name = (char *)names.user,
                                    .hostname = (char *)names.host,
                                    .workdir = (char *)names.workdir};
@@ -46,7 +49,7 @@ static void no_two_plans_have_the_same_key(void **state)
         {"u", " h", "/w"},       {"u", "h ", "/w"},    {"u", "h", " /w"},
     };
     enum { COUNT = sizeof rows / sizeof rows[0] };
-    char keys[COUNT + 3][KEY];
+    char keys[COUNT + 4][KEY];
 
     (void)state;
     for (int i = 0; i < COUNT; i++)
@@ -54,7 +57,10 @@ static void no_two_plans_have_the_same_key(void **state)
     assert_true(key_of(12, 2, rows[0], keys[COUNT]));
     assert_true(key_of(1, 22, rows[0], keys[COUNT + 1]));
     assert_true(key_of(2, 1, rows[0], keys[COUNT + 2]));
-    for (int i = 0; i < COUNT + 3; i++)
+    ptys = 1; /* /dev/ptmx is there */
+    assert_true(key_of(1, 2, rows[0], keys[COUNT + 3]));
+    ptys = 0;
+    for (int i = 0; i < COUNT + 4; i++)
         for (int k = 0; k < i; k++)
             assert_string_not_equal(keys[i], keys[k]);
 }

@@ -128,6 +128,32 @@ static void test_sizes(void **state)
     }
 }
 
+/* Where nobody sets a limit: what is left out of such a member would be less than nothing. */
+static void test_sizes_without_a_limit(void **state)
+{
+    static const char *const fields[] = {"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff",
+                                         "\x80\0\0\0\x3f\xff\xff\xff\xff\xff\xff\xff"};
+    coto_auto_buf seen = {0};
+    const struct coto_tar_sink sink = {on_file, on_data, on_directory, &seen, INT64_MAX, 100, NULL, NULL};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct coto_tar_reader reader;
+        struct coto_err err = {0};
+        coto_auto_buf tar = {0};
+        unsigned sum = 8 * ' ';
+        add(&tar, "a", 0644, "");
+        memcpy(tar.data + 124, fields[i], 12);
+        for (int k = 0; k < COTO_TAR_BLOCK; k++)
+            sum += k >= 148 && k < 156 ? 0 : (unsigned char)tar.data[k];
+        snprintf(tar.data + 148, 8, "%06o", sum);
+        coto_tar_reader_init(&reader, &sink);
+        assert_int_equal(coto_tar_feed(&reader, tar.data, COTO_TAR_BLOCK, &err), i ? 0 : -1);
+        assert_true(coto_tar_skip(&reader) >= 0);
+        coto_tar_reader_fini(&reader);
+    }
+}
+
 static void test_pax(void **state)
 {
     static const char *const bad[] = {"5 a\n",     "x path=a\n", "99 path=a\n",    "11 path=abc",  "0 path=a\n",
@@ -191,7 +217,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_written_is_read), cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_sizes),                   cmocka_unit_test(test_pax),
+        cmocka_unit_test(test_sizes), cmocka_unit_test(test_sizes_without_a_limit),                   cmocka_unit_test(test_pax),
         cmocka_unit_test(test_ends),                    cmocka_unit_test(test_base64),
     };
 

@@ -70,6 +70,8 @@ static void host_ended_it(void **state)
                    (struct expected){COTO_VERDICT_TIMEOUT, "timeout", -1, 9, 124});
     assert_verdict(stopped_by(COTO_END_CPU_TIME),
                    (struct expected){COTO_VERDICT_TIMEOUT, "cpu-time", -1, 9, 124});
+    assert_verdict(stopped_by(COTO_END_MEMORY),
+                   (struct expected){COTO_VERDICT_OOM, "memory", -1, 9, 137});
     assert_verdict(stopped_by(COTO_END_OUTPUT),
                    (struct expected){COTO_VERDICT_OUTPUT, "output-limit", -1, 9, 137});
     assert_verdict(stopped_by(COTO_END_CANCEL),

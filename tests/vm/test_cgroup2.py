@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from cli.helpers import (ROOT, WAITER, cgroup_directories, cgroups_of, descendants, read, run, run_json,
+from cli.helpers import (ROOT, SLOW, WAITER, cgroup_directories, cgroups_of, descendants, read, run, run_json,
                          running)
 
 PY = ("--lang", "python", "-c")
@@ -76,7 +76,7 @@ def test_memory_and_no_swap():
 
 def test_swap_when_it_is_given():
     """The positive control: the same program with swap beside its memory gets through."""
-    result = run_json("--memory", "64m", "--swap", "128m", *PY, TOUCH.format(120))
+    result = run_json("--memory", "64m", "--swap", "128m", "--timeout", f"{30 * SLOW:g}s", *PY, TOUCH.format(120))
     assert (result["verdict"], result["stdout"]) == ("ok", "done\n")
     assert result["memory_peak_bytes"] <= 64 << 20
 

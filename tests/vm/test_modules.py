@@ -15,6 +15,15 @@ for family in socket.AF_INET, socket.AF_INET6, socket.AF_UNIX:
             except OSError: pass
 print("done")
 """
+KINDS = """
+import errno, itertools, socket
+found = {}
+for kind in itertools.product((2, 10), (1, 2), (0, 6, 17)):
+    try: socket.socket(*kind).close(); found[kind] = "made"
+    except OSError as e: found[kind] = errno.errorcode[e.errno]
+print([kind for kind in found if found[kind] == "made"])
+"""
+MADE = "[(2, 1, 0), (2, 1, 6), (2, 2, 0), (2, 2, 17), (10, 1, 0), (10, 1, 6), (10, 2, 0), (10, 2, 17)]"
 OF_NO_FORMAT = """
 import os
 with open("x", "wb") as file: file.write(bytes.fromhex("facec0de") * 64)
@@ -50,6 +59,15 @@ def test_no_request_on_a_socket_loads_one(box, modprobe):
     assert box.python(SOCKETS, without=["seccomp"]).text == "done"
     assert modprobe.asked() == {"bridge", "8021q"}
     assert box.python(SOCKETS).text == "done"
+    assert modprobe.asked() == set()
+
+
+def test_no_kind_of_socket_does(box, modprobe):
+    """A stream of UDP and a datagram of TCP are what no module has, which is looked for in two ways."""
+    assert box.python(KINDS, without=["seccomp"]).text == MADE
+    assert modprobe.asked() == {f"net-pf-{family}-proto-{pair}" for family in (2, 10)
+                                for pair in ("17", "17-type-1", "6", "6-type-2")}
+    assert box.python(KINDS).text == MADE
     assert modprobe.asked() == set()
 
 

@@ -68,16 +68,18 @@ static int order(struct docker *d, struct coto_err *err)
 }
 
 /* What this host shows of the container: its first process and its cgroup, unless the engine
- * is elsewhere or hides them. Which of the two a number means is told by the cgroup's name. */
+ * is elsewhere or hides them. Which of the two a number means is told by the cgroup's name, once we hold
+ * the process: it may end at any moment, and its number be another's. */
 static void look_from_host(struct docker *d, pid_t pid)
 {
     char path[48], line[256];
+    coto_auto_fd held = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0u) : -1;
 
     if (pid <= 0 || coto_cgroup_open_of(pid, d->container, &d->group))
         return;
     d->has_group = true;
     d->pid = pid;
-    d->pid_fd = (int)syscall(SYS_pidfd_open, pid, 0u);
+    d->pid_fd = coto_take_fd(&held);
     snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
     d->is_host_process = coto_file_read_at(AT_FDCWD, path, line, sizeof line) > 0 &&
                          coto_str_has_prefix(line, COTO_DOCKER_INIT);

@@ -39,6 +39,8 @@ int docker_spec(const struct coto_plan *plan, const char *init_path, struct coto
                 struct coto_err *err);
 /* How many processes the container is made with; 0: any number. */
 int64_t docker_pids(const struct coto_plan *plan);
+/* And how many it may have where its programs are processes of the host. */
+int64_t docker_pids_of_programs(const struct coto_plan *plan);
 
 /* judge.c: whether the engine's runtime may be used. */
 int docker_judge(struct docker *d, struct coto_err *err);

@@ -31,13 +31,18 @@ static bool has_own_kernel(const char *runtime)
 }
 
 /* coto-init counts too, and one process is not enough for it and a program. */
-int64_t docker_pids(const struct coto_plan *plan)
+int64_t docker_pids_of_programs(const struct coto_plan *plan)
 {
     if (plan->pids == COTO_UNIT_NONE)
         return 0;
-    if (has_own_kernel(plan->runtime))
-        return COTO_GUEST_TASKS(plan->pids);
     return plan->pids < 2 ? 2 : plan->pids;
+}
+
+int64_t docker_pids(const struct coto_plan *plan)
+{
+    return plan->pids != COTO_UNIT_NONE && has_own_kernel(plan->runtime)
+               ? COTO_GUEST_TASKS(plan->pids)
+               : docker_pids_of_programs(plan);
 }
 
 static void add_tmpfs(struct coto_json *json, const struct coto_plan *plan, const char *target,
@@ -59,6 +64,8 @@ static void add_places(struct coto_json *json, const struct coto_plan *plan)
     add_tmpfs(json, plan, plan->workdir, plan->disk_bytes);
     for (size_t i = 0; i < plan->tmpfs_count; i++)
         add_tmpfs(json, plan, plan->tmpfs[i].target, plan->tmpfs[i].size);
+    /* In the place of the engine's devpts: see init_root_terminals, and policy/check.c. */
+    coto_json_str(json, "/dev/pts", "ro,nosuid,nodev,noexec,size=4096,nr_inodes=1,mode=0555");
     coto_json_end(json, '}');
     coto_json_int(json, "ShmSize", plan->tmp_bytes);
     coto_json_bool(json, "ReadonlyRootfs", true);

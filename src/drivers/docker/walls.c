@@ -148,7 +148,9 @@ static void say_limits(struct docker *d)
         deny(d, COTO_WALL_SWAP, "the engine's kernel counts no swap");
     }
     say_limit(d, COTO_WALL_CPU, plan->cpus_milli, l.cpus_milli, l.cpu_file);
-    say_limit(d, COTO_WALL_PIDS, docker_pids(plan), l.pids, l.pids_file);
+    say_limit(d, COTO_WALL_PIDS,
+              d->is_host_process ? docker_pids_of_programs(plan) : docker_pids(plan), l.pids,
+              l.pids_file);
     if (d->base.guest_kernel && d->plan->want & COTO_WALL_BIT(PIDS)) {
         char why[160];
         snprintf(why, sizeof why,

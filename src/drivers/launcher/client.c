@@ -264,7 +264,6 @@ int coto_launch_warm(int control_fd, const struct coto_plan *plan, unsigned min,
                      struct coto_err *err)
 {
     coto_auto_buf buf = {0};
-    struct coto_frame answer;
     size_t at = coto_frame_begin(&buf, COTO_FRAME_WARM, 0);
 
     coto_frame_add_num(&buf, COTO_TAG_L_MIN, min);
@@ -272,7 +271,7 @@ int coto_launch_warm(int control_fd, const struct coto_plan *plan, unsigned min,
     if (coto_launch_add_plan(&buf, plan, err))
         return -1;
     coto_frame_end(&buf, at);
-    return ask(control_fd, &buf, -1, &answer, NULL, err);
+    return coto_launch_send_now(control_fd, &buf, -1) ? gone(err) : 0;
 }
 
 int coto_launch_check(int channel_fd, const struct coto_plan *plan, struct coto_err *err)

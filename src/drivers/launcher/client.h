@@ -40,7 +40,7 @@ uint64_t coto_launch_number(const struct coto_sandbox *sandbox);
 /* The name of the driver that a sandbox of that isolation would have. */
 const char *coto_launch_driver(int isolation);
 
-/* Keeps at least min and at most max sandboxes of a plan ready. */
+/* Keeps at least min and at most max sandboxes of a plan ready. It waits for nothing: there is no answer. */
 int coto_launch_warm(int control_fd, const struct coto_plan *plan, unsigned min, unsigned max,
                      struct coto_err *err);
 

@@ -125,7 +125,7 @@ int coto_launch_receive_now(int fd, struct coto_buf *buf, struct coto_frame *ret
 #define NUMBERS(X)                                                                                 \
     X(uid) X(gid) X(caps) X(memory_bytes) X(swap_bytes) X(cpus_milli) X(pids) X(disk_bytes)         \
     X(tmp_bytes) X(inodes) X(iops) X(cpu_time_ms) X(writable_output_only) X(noexec) X(isolation)    \
-    X(idmap) X(need) X(want) X(parked) X(seccomp_tier)
+    X(idmap) X(need) X(want) X(parked) X(seccomp_tier) X(ptys)
 
 enum {
 #define X(name) NUMBER_##name,
@@ -237,7 +237,7 @@ static bool is_sound(const struct coto_plan *plan)
            is_number_or_none(plan->memory_bytes) && is_number_or_none(plan->swap_bytes) &&
            is_number_or_none(plan->cpus_milli) && is_number_or_none(plan->pids) &&
            is_number_or_none(plan->iops) && plan->disk_bytes > 0 && plan->tmp_bytes > 0 &&
-           plan->inodes > 0;
+           plan->inodes > 0 && plan->ptys >= 0;
 }
 
 int coto_launch_take_plan(const struct coto_frame *frame, struct coto_plan *ret_plan,
@@ -262,7 +262,8 @@ int coto_launch_take_plan(const struct coto_frame *frame, struct coto_plan *ret_
 /* ---- what comes back ---- */
 
 struct sandbox_numbers {
-    uint64_t landlock_abi, apply_seccomp, apply_landlock, cpu_time_by_usage, stays, labelled;
+    uint64_t landlock_abi, apply_seccomp, apply_landlock, cpu_time_by_usage, stays, labelled,
+        watches_memory;
     int64_t rlimit_nproc, rlimit_data;
 };
 
@@ -284,6 +285,7 @@ void coto_launch_add_sandbox(struct coto_buf *out, const struct coto_sandbox *sa
     struct sandbox_numbers numbers = {sandbox->landlock_abi,   sandbox->apply_seccomp,
                                       sandbox->apply_landlock, sandbox->cpu_time_by_usage,
                                       sandbox->stays,          sandbox->labelled,
+                                      sandbox->watches_memory,
                                       sandbox->rlimit_nproc,   sandbox->rlimit_data};
 
     coto_frame_add(out, COTO_TAG_L_SANDBOX, &numbers, sizeof numbers);
@@ -354,6 +356,7 @@ int coto_launch_take_sandbox(const struct coto_frame *frame, struct coto_sandbox
         sandbox->cpu_time_by_usage = numbers.cpu_time_by_usage;
         sandbox->stays = numbers.stays;
         sandbox->labelled = numbers.labelled;
+        sandbox->watches_memory = numbers.watches_memory;
         sandbox->rlimit_nproc = numbers.rlimit_nproc;
         sandbox->rlimit_data = numbers.rlimit_data;
         found = true;

@@ -353,6 +353,7 @@ static int fill_setup(const struct native *n, bool verbose, struct coto_setup *s
                                  .disk_bytes = plan->disk_bytes,
                                  .tmp_bytes = plan->tmp_bytes,
                                  .inodes = plan->inodes,
+                                 .ptys = plan->ptys,
                                  .noexec = plan->noexec,
                                  .writable_output_only = plan->writable_output_only,
                                  .apparmor = plan->want & COTO_WALL_BIT(APPARMOR),

@@ -413,6 +413,8 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
         coto_guard_reap();
     }
     if (n->has_group) {
+        if (!native_serves)
+            coto_cgroup_forget(&n->group);
         coto_cgroup_remove(&n->group);
         n->has_group = false;
     }

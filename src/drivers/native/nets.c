@@ -37,8 +37,10 @@ static int make_net(void)
     int failed = coto_ns_make_net(&fd);
 
     /* As init does in one of its own (init/aside.c). */
-    if (!failed)
+    if (!failed) {
         coto_file_write_at(AT_FDCWD, "/proc/sys/net/core/somaxconn", "64");
+        coto_file_write_at(AT_FDCWD, "/proc/sys/net/ipv4/tcp_max_tw_buckets", "8192");
+    }
     go_home();
     if (!failed)
         return fd;

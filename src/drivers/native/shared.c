@@ -94,9 +94,10 @@ static int make_root(const struct coto_plan *plan)
 /* With lengths: no two plans have the same, whatever is in their names. False: too long. */
 bool native_shared_key(const struct coto_plan *plan, char *ret_key, size_t size)
 {
-    int len = snprintf(ret_key, size, "%u %u %zu:%s %zu:%s %zu:%s", (unsigned)plan->uid,
-                       (unsigned)plan->gid, strlen(plan->user_name), plan->user_name,
-                       strlen(plan->hostname), plan->hostname, strlen(plan->workdir), plan->workdir);
+    int len = snprintf(ret_key, size, "%u %u %d %zu:%s %zu:%s %zu:%s", (unsigned)plan->uid,
+                       (unsigned)plan->gid, plan->ptys > 0, strlen(plan->user_name),
+                       plan->user_name, strlen(plan->hostname), plan->hostname,
+                       strlen(plan->workdir), plan->workdir);
 
     return len > 0 && (size_t)len < size;
 }

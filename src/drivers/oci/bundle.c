@@ -25,10 +25,9 @@
 struct making {
     struct oci *oci;
     int dir_fd, root_fd;
-    struct oci_binds binds;
 };
 
-static void binds_fini(struct oci_binds *binds)
+void oci_binds_fini(struct oci_binds *binds)
 {
     for (size_t i = 0; i < binds->count; i++) {
         free(binds->items[i].source);
@@ -42,16 +41,20 @@ static int cannot(const char *what, const char *name, struct coto_err *err)
     return coto_err_set(err, COTO_ERR_SYSTEM, errno, "bundle: %s '%s'", what, name);
 }
 
+/* `is`: the file that the source was when it was looked at. */
 static int add_bind(struct making *m, const char *source, const char *target, bool writable,
-                    struct coto_err *err)
+                    const struct stat *is, struct coto_err *err)
 {
-    struct oci_binds *b = &m->binds;
+    struct oci_binds *b = &m->oci->binds;
 
     if (b->count == OCI_BINDS)
         return coto_err_set(err, COTO_ERR_POLICY, 0, "more than %d mounts", OCI_BINDS);
     b->items[b->count].source = strdup(source);
     b->items[b->count].target = strdup(target);
     b->items[b->count].writable = writable;
+    b->items[b->count].is_dir = S_ISDIR(is->st_mode);
+    b->items[b->count].dev = is->st_dev;
+    b->items[b->count].ino = is->st_ino;
     b->count++;
     if (!b->items[b->count - 1].source || !b->items[b->count - 1].target)
         return coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "bundle");
@@ -63,7 +66,7 @@ static int make_dir(struct making *m, const char *path, struct coto_err *err)
     return mkdirat(m->root_fd, path, 0755) && errno != EEXIST ? cannot("make", path, err) : 0;
 }
 
-/* runc gives a tmpfs the mode of what it is mounted on. */
+/* runc gives a tmpfs the mode of what it is mounted on. Nobody on the host gets here: see close_to_others. */
 static int open_to_all(struct making *m, const char *path, struct coto_err *err)
 {
     return fchmodat(m->root_fd, path, 01777, 0) && errno != ENOENT ? cannot("open", path, err) : 0;
@@ -112,7 +115,7 @@ static int show(struct making *m, const char *source, const char *target, bool c
         return 0; /* a device, socket or FIFO at the top of an image */
     if (S_ISDIR(st.st_mode) ? make_dir(m, at, err) : write_text(m->root_fd, at, "", 0, 0644, err))
         return -1;
-    return add_bind(m, source, target, false, err);
+    return add_bind(m, source, target, false, &st, err);
 }
 
 static int fresh_etc(struct making *m, struct coto_err *err)
@@ -224,13 +227,13 @@ static int make_place(struct making *m, const char *target, bool is_dir, struct 
 {
     const char *at = target + 1;
 
-    for (size_t i = 0; i < m->binds.count; i++) {
-        size_t n = strlen(m->binds.items[i].target);
-        if (strncmp(m->binds.items[i].target, target, n) != 0 || target[n] != '/')
+    for (size_t i = 0; i < m->oci->binds.count; i++) {
+        size_t n = strlen(m->oci->binds.items[i].target);
+        if (strncmp(m->oci->binds.items[i].target, target, n) != 0 || target[n] != '/')
             continue;
-        return m->binds.items[i].writable
-                   ? refuse_inside(m->binds.items[i].target, target, err)
-                   : exists_in_view(m->binds.items[i].source, target + n + 1, target, err);
+        return m->oci->binds.items[i].writable
+                   ? refuse_inside(m->oci->binds.items[i].target, target, err)
+                   : exists_in_view(m->oci->binds.items[i].source, target + n + 1, target, err);
     }
     if (coto_path_make_parents(m->root_fd, at, 0755))
         return cannot("make", target, err);
@@ -247,6 +250,7 @@ static int make_dev(struct making *m, struct coto_err *err)
         {"/proc/self/fd", "dev/fd"},         {"/proc/self/fd/0", "dev/stdin"},
         {"/proc/self/fd/1", "dev/stdout"},   {"/proc/self/fd/2", "dev/stderr"},
         {"urandom", "dev/random"},           {"pts/ptmx", "dev/ptmx"}};
+    const size_t count = sizeof links / sizeof links[0] - (m->oci->plan->ptys == 0); /* the last */
 
     if (make_dir(m, "dev", err))
         return -1;
@@ -255,10 +259,12 @@ static int make_dev(struct making *m, struct coto_err *err)
     for (size_t i = 0; oci_devices[i]; i++)
         if (make_place(m, oci_devices[i], false, err))
             return -1;
-    for (size_t i = 0; i < sizeof links / sizeof links[0]; i++)
+    for (size_t i = 0; i < count; i++)
         if (symlinkat(links[i][0], m->root_fd, links[i][1]))
             return cannot("make", links[i][1], err);
-    return make_dir(m, "dev/pts", err) || make_dir(m, "dev/shm", err) ? -1 : 0;
+    if (m->oci->plan->ptys > 0 && make_dir(m, "dev/pts", err))
+        return -1;
+    return make_dir(m, "dev/shm", err);
 }
 
 static int make_places(struct making *m, struct coto_err *err)
@@ -277,7 +283,7 @@ static int make_places(struct making *m, struct coto_err *err)
             return coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "mount '%s': it was replaced meanwhile",
                                 mount->source);
         failed = make_place(m, mount->target, S_ISDIR(mount->mode), err) ||
-                 add_bind(m, mount->source, mount->target, mount->writable, err);
+                 add_bind(m, mount->source, mount->target, mount->writable, &st, err);
     }
     return failed ? -1 : 0;
 }
@@ -286,7 +292,7 @@ static int make_places(struct making *m, struct coto_err *err)
 
 /* Never the installed file itself: whoever broke out of coto-init's own memory would
  * hold a view of what root executes next (ML-01). */
-static int copy_init(struct making *m, struct coto_err *err)
+static int copy_init(struct making *m, struct stat *ret_copy, struct coto_err *err)
 {
     coto_auto_fd from = coto_initbin_open(err);
     coto_auto_fd to =
@@ -297,13 +303,14 @@ static int copy_init(struct making *m, struct coto_err *err)
         return -1;
     if (to < 0 || fstat(from, &st) || sendfile(to, from, NULL, (size_t)st.st_size) != st.st_size)
         return cannot("copy", "coto-init", err);
-    return fchmod(to, 0555) ? cannot("copy", "coto-init", err) : 0;
+    return fchmod(to, 0555) || fstat(to, ret_copy) ? cannot("copy", "coto-init", err) : 0;
 }
 
 static int make_all(struct making *m, struct coto_err *err)
 {
     coto_auto_buf config = {0};
     char init[256];
+    struct stat copy;
 
     if (mkdirat(m->dir_fd, "rootfs", 0755) || mkdirat(m->dir_fd, "state", 0711))
         return cannot("make", m->oci->dir, err);
@@ -311,11 +318,22 @@ static int make_all(struct making *m, struct coto_err *err)
     if (m->root_fd < 0)
         return cannot("open", m->oci->dir, err);
     snprintf(init, sizeof init, "%s/init", m->oci->dir);
-    if (copy_init(m, err) || (m->oci->plan->rootfs.source ? show_rootfs(m, err) : show_host(m, err)) ||
-        make_places(m, err) || add_bind(m, init, OCI_INIT_INSIDE, false, err) ||
-        oci_config_make(m->oci, &m->binds, &config, err))
+    if (copy_init(m, &copy, err) || (m->oci->plan->rootfs.source ? show_rootfs(m, err) : show_host(m, err)) ||
+        make_places(m, err) || add_bind(m, init, OCI_INIT_INSIDE, false, &copy, err) ||
+        oci_config_make(m->oci, &m->oci->binds, &config, err))
         return -1;
     return write_text(m->dir_fd, "config.json", config.data, config.len, 0644, err);
+}
+
+/* Whoever could write here would have a say in what root looks at, and in how long it removes it. The uid 0
+ * of the runtime's user namespace only comes through. */
+static int close_to_others(const struct oci *oci, int dir_fd, struct coto_err *err)
+{
+    if (!oci->has_userns || oci->map0.host_uid == geteuid())
+        return 0;
+    if (fchown(dir_fd, (uid_t)-1, oci->map0.host_gid) || fchmod(dir_fd, 0710))
+        return cannot("close", oci->dir, err);
+    return 0;
 }
 
 int oci_bundle_make(struct oci *oci, struct coto_err *err)
@@ -324,16 +342,16 @@ int oci_bundle_make(struct oci *oci, struct coto_err *err)
     mode_t mask = umask(0);
     int failed = -1;
 
-    if (mkdir(oci->dir, 0711)) {
+    if (mkdir(oci->dir, 0700)) {
         cannot("make", oci->dir, err);
     } else {
         oci->made_dir = true;
         m.dir_fd = open(oci->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-        failed = m.dir_fd < 0 ? cannot("open", oci->dir, err) : make_all(&m, err);
+        failed = m.dir_fd < 0 ? cannot("open", oci->dir, err)
+                              : close_to_others(oci, m.dir_fd, err) || make_all(&m, err);
     }
     umask(mask);
-    binds_fini(&m.binds);
     coto_own_close(&m.root_fd);
     coto_own_close(&m.dir_fd);
-    return failed;
+    return failed ? -1 : 0;
 }

@@ -7,6 +7,7 @@
  */
 #include "drivers/oci/oci.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "kernel/cgroup_text.h"
 
@@ -25,6 +26,7 @@
 #define TRIES 300
 #define TRY_US 10000
 #define STALE_SECONDS 2
+#define REMOVE_US 3000000 /* of a directory: what is left then is swept later */
 
 void oci_dir_base(char ret_base[128])
 {
@@ -90,7 +92,7 @@ static void remove_groups(const char *name)
 
 /* ---- the directory ---- */
 
-static int remove_dir(const char *dir)
+static int remove_dir(const char *dir, int64_t until_us)
 {
     char base[200];
 
@@ -100,15 +102,20 @@ static int remove_dir(const char *dir)
         return 0;
     *slash = '\0';
     coto_auto_fd fd = open(base, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? 0 : coto_path_remove_tree(fd, slash + 1);
+    return fd < 0 ? 0 : coto_path_remove_tree_until(fd, slash + 1, until_us);
+}
+
+static void clean_until(const char *dir, const char *name, int64_t until_us)
+{
+    if (name)
+        remove_groups(name);
+    for (int i = 0; i < TRIES && remove_dir(dir, until_us) && errno != ENOENT && coto_clock_us() < until_us; i++)
+        usleep(TRY_US);
 }
 
 void oci_clean(const char *dir, const char *name)
 {
-    if (name)
-        remove_groups(name);
-    for (int i = 0; i < TRIES && remove_dir(dir) && errno != ENOENT; i++)
-        usleep(TRY_US);
+    clean_until(dir, name, coto_clock_us() + REMOVE_US);
 }
 
 /* ---- later ---- */
@@ -125,7 +132,7 @@ static bool is_stale(int dirfd, const char *name)
            st.st_uid == geteuid() && time(NULL) - st.st_mtime > STALE_SECONDS;
 }
 
-void oci_sweep_dirs(void)
+void oci_sweep_dirs(int64_t until_us)
 {
     char base[128];
     struct dirent *entry;
@@ -140,7 +147,10 @@ void oci_sweep_dirs(void)
             continue;
         snprintf(path, sizeof path, "%s/%s", base, entry->d_name);
         snprintf(group, sizeof group, OCI_NAME_PREFIX "%s", entry->d_name + sizeof OCI_DIR_PREFIX - 1);
-        oci_clean(path, group);
+        int64_t now = coto_clock_us();
+        if (now >= until_us)
+            break;
+        clean_until(path, group, now + (until_us - now) / 2); /* one that does not end leaves time for others */
     }
     if (dir)
         closedir(dir);

@@ -121,22 +121,56 @@ static void add_own_dev(struct coto_json *j, const struct oci *oci)
         add_mount(j, oci_devices[i], "bind", oci_devices[i], node);
 }
 
+/* As init_root_terminals. gVisor has them whatever is mounted there, but makes none where that is
+ * read-only; with N > 0 it does not count them, and the time they take is the sandbox's. */
+static void add_terminals(struct coto_json *j, const struct oci *oci)
+{
+    static const char *const none[] = {"ro",      "nosuid",    "nodev", "noexec",
+                                       "size=4k", "mode=0555", NULL};
+    char max[32];
+    const char *const pts[] = {"nosuid",    "noexec", "newinstance", "ptmxmode=0666",
+                               "mode=0620", max,      NULL};
+
+    snprintf(max, sizeof max, "max=%" PRId64, oci->plan->ptys);
+    if (oci->plan->ptys > 0)
+        add_mount(j, "/dev/pts", "devpts", "devpts", pts);
+    else if (!oci_has_own_dev(oci))
+        add_mount(j, "/dev/pts", "tmpfs", "tmpfs", none);
+}
+
 static void add_kernel_mounts(struct coto_json *j, const struct oci *oci)
 {
     const struct coto_plan *plan = oci->plan;
     static const char *const proc[] = {"nosuid", "noexec", "nodev", NULL};
     static const char *const dev[] = {"nosuid", "noexec", "mode=755", "size=64k", NULL};
-    /* Terminals are counted host-wide: one sandbox must not take them all. */
-    static const char *const pts[] = {"nosuid", "noexec", "newinstance", "ptmxmode=0666",
-                                      "mode=0620", "max=64", NULL};
 
     add_mount(j, "/proc", "proc", "proc", proc);
     if (oci_has_own_dev(oci))
         add_own_dev(j, oci);
     else
         add_mount(j, "/dev", "tmpfs", "tmpfs", dev);
-    add_mount(j, "/dev/pts", "devpts", "devpts", pts);
+    add_terminals(j, oci);
     add_tmpfs(j, plan, "/dev/shm", plan->tmp_bytes, "1777");
+}
+
+/* What is mounted below a view comes along, and "ro" alone says nothing of it. crun takes the
+ * words for directories only; gVisor has none: there a view is one mount, whatever lies below. */
+static void add_view(struct coto_json *j, const struct oci *oci, const struct oci_binds *binds, size_t i)
+{
+    bool rw = binds->items[i].writable;
+    bool noexec = rw && oci->plan->noexec;
+    const char *options[12] = {"rbind", "rprivate", rw ? "rw" : "ro", "nosuid", "nodev"};
+    size_t n = 5;
+
+    if (noexec)
+        options[n++] = "noexec";
+    if (binds->items[i].is_dir && !oci->chosen.runtime->own_kernel) {
+        options[n++] = "rnosuid";
+        options[n++] = "rnodev";
+        if (!rw || noexec)
+            options[n++] = rw ? "rnoexec" : "rro";
+    }
+    add_mount(j, binds->items[i].target, "bind", binds->items[i].source, options);
 }
 
 static void add_mounts(struct coto_json *j, const struct oci *oci, const struct oci_binds *binds)
@@ -149,11 +183,8 @@ static void add_mounts(struct coto_json *j, const struct oci *oci, const struct 
     for (int own = 0; own < 2; own++) {
         for (size_t i = 0; i < binds->count; i++) {
             bool is_last = i + 1 + plan->mount_count >= binds->count;
-            bool rw = binds->items[i].writable;
-            const char *const options[] = {"rbind", "rprivate", rw ? "rw" : "ro", "nosuid", "nodev",
-                                           rw && plan->noexec ? "noexec" : NULL, NULL};
             if (is_last == (own == 1))
-                add_mount(j, binds->items[i].target, "bind", binds->items[i].source, options);
+                add_view(j, oci, binds, i);
         }
         if (own == 1)
             break;

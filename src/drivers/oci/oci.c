@@ -21,6 +21,7 @@
  */
 #include "drivers/oci/oci.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "drivers/cgroup_walls.h"
 #include "kernel/landlock.h"
@@ -37,6 +38,8 @@
 #include <unistd.h>
 
 #define END_MS 5000
+#define INSPECT_US 300000
+#define SWEEP_US 20000000
 
 extern const struct coto_driver coto_driver_oci;
 
@@ -186,8 +189,13 @@ static int oci_inspect(struct coto_sandbox *sandbox, const struct coto_frame *re
     (void)sandbox;
     (void)ready;
     (void)err;
-    oci_sweep_dirs(); /* the program is starting and we have nothing to do */
+    oci_sweep_dirs(coto_clock_us() + INSPECT_US); /* the program is starting and we have nothing to do */
     return 0;
+}
+
+static void oci_sweep(void)
+{
+    oci_sweep_dirs(coto_clock_us() + SWEEP_US);
 }
 
 /* ---- using and ending ---- */
@@ -258,6 +266,7 @@ static void oci_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_usa
     coto_own_close(&oci->pidfd);
     coto_own_close(&oci->message_fd);
     coto_own_close(&oci->base.stream_fd);
+    oci_binds_fini(&oci->binds);
     free(oci);
 }
 
@@ -267,7 +276,7 @@ const struct coto_driver coto_driver_oci = {
     .doc = "a container by runc, crun or runsc (gVisor), with no daemon",
     .probe = oci_probe,
     .check = oci_check,
-    .sweep = oci_sweep_dirs,
+    .sweep = oci_sweep,
     .create = oci_create,
     .inspect = oci_inspect,
     .usage = oci_usage,

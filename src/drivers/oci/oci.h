@@ -57,6 +57,17 @@ int oci_command(char *const argv[], int timeout_ms, struct oci_output *ret_outpu
 
 /* ---- the sandbox ---- */
 
+#define OCI_BINDS 200
+struct oci_binds { /* what of the host is shown, and where */
+    size_t count;
+    struct {
+        char *source, *target; /* owned */
+        bool writable, is_dir;
+        dev_t dev; /* of what was looked at */
+        ino_t ino;
+    } items[OCI_BINDS];
+};
+
 struct oci {
     struct coto_sandbox base; /* first */
     const struct coto_plan *plan;
@@ -76,19 +87,13 @@ struct oci {
     char name[64];  /* of container and cgroup */
     char dir[200];  /* the throw-away directory */
     bool made_dir;
+    struct oci_binds binds;
     struct coto_guard guard;
 };
 
 /* bundle.c: the throw-away directory with all that is in it. */
-#define OCI_BINDS 200
-struct oci_binds {
-    size_t count;
-    struct {
-        char *source, *target; /* owned */
-        bool writable;
-    } items[OCI_BINDS];
-};
 int oci_bundle_make(struct oci *oci, struct coto_err *err);
+void oci_binds_fini(struct oci_binds *binds);
 /* config.c: runc and crun would show the host's own device nodes, which a program could re-date,
  * and more of them than it needs; unless /dev is a mount of ours, as natively. gVisor has its own. */
 bool oci_has_own_dev(const struct oci *oci);
@@ -103,9 +108,11 @@ void oci_dir_base(char ret_base[128]);
 /* Ends and removes all that a sandbox may have left, from any state and by anybody; needs
  * nothing but these names. */
 void oci_clean(const char *dir, const char *name);
-/* The same for directories whose supervisor and guard are both gone. */
-void oci_sweep_dirs(void);
+/* The same for directories whose supervisor and guard are both gone; a later call goes on. */
+void oci_sweep_dirs(int64_t until_us);
 
 /* walls.c: what is really up, read on the host, before any user code runs. */
 void oci_group_make(struct oci *oci);
 int oci_walls_read(struct oci *oci, struct coto_err *err);
+/* views.c: that what is shown is what was looked at, and read-only where it must be. */
+int oci_views_check(const struct oci *oci, struct coto_err *err);

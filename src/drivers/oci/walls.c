@@ -202,29 +202,6 @@ static int check_process(const struct oci *oci, const struct status *status, str
     return 0;
 }
 
-/* The root is read-only, and every mount is the very file the plan means. */
-static int check_mounts(const struct oci *oci, struct coto_err *err)
-{
-    coto_auto_buf text = {0};
-    char path[PATH_MAX];
-
-    snprintf(path, sizeof path, "/proc/%d/mountinfo", (int)oci->init_pid);
-    coto_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || coto_fd_read_all(fd, 1 << 20, &text))
-        return coto_err_set(err, COTO_ERR_WALL, errno, "read back the mounts of %s", oci->name);
-    if (!strstr(coto_buf_str(&text), " / ro"))
-        return not_up(oci, COTO_WALL_ROOT_RO, err);
-    for (size_t i = 0; i < oci->plan->mount_count; i++) {
-        const struct coto_plan_path *mount = &oci->plan->mounts[i];
-        struct stat st;
-        snprintf(path, sizeof path, "/proc/%d/root%.4000s", (int)oci->init_pid, mount->target);
-        if (lstat(path, &st) || st.st_dev != mount->dev || st.st_ino != mount->ino)
-            return coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "mount '%s': it was replaced meanwhile",
-                                mount->source);
-    }
-    return 0;
-}
-
 int oci_walls_read(struct oci *oci, struct coto_err *err)
 {
     struct status status;
@@ -240,7 +217,7 @@ int oci_walls_read(struct oci *oci, struct coto_err *err)
         return not_up(oci, COTO_WALL_UID, err);
     if (check_process(oci, &status, err))
         return -1;
-    if (!oci->chosen.runtime->own_kernel && check_mounts(oci, err))
+    if (oci_views_check(oci, err))
         return -1;
     return set_limits(oci, err);
 }

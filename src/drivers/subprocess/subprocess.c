@@ -6,7 +6,9 @@
 #include "drivers/guard.h"
 #include "drivers/initbin.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
+#include "base/weak.h"
 #include "kernel/ns.h"
 
 #include <errno.h>
@@ -23,6 +25,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* For its directory, on a busy disk too; whoever goes on filling it keeps what is left. */
+#define REMOVE_US 60000000
+
 extern const struct coto_driver coto_driver_subprocess;
 
 struct subprocess {
@@ -35,18 +40,20 @@ struct subprocess {
     struct coto_guard guard;
 };
 
-static int remove_now(const struct subprocess *sp)
+static int remove_now(const struct subprocess *sp, int64_t until_us)
 {
     const char *name = strrchr(sp->plan->workdir, '/') + 1;
     coto_auto_fd tmp = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-    return tmp < 0 ? -1 : coto_path_remove_tree(tmp, name);
+    return tmp < 0 ? -1 : coto_path_remove_tree_until(tmp, name, until_us);
 }
 
 static void remove_work(const void *arg)
 {
+    int64_t until = coto_clock_us() + REMOVE_US;
+
     /* init ends its children when the stream closes; give it a moment. */
-    for (int i = 0; i < 100 && remove_now(arg) && errno != ENOENT; i++)
+    while (remove_now(arg, until) && errno != ENOENT && coto_clock_us() < until)
         usleep(10000);
 }
 
@@ -76,7 +83,7 @@ static int make_work(struct subprocess *sp, struct coto_err *err)
 static _Noreturn void child_main(int init_fd, const int stdio[3], int stream_fd, int work_fd)
 {
     char *argv[] = {"coto-init", "--in=3", "--out=3", "--work=4", NULL};
-    char *envp[] = {NULL};
+    char *envp[] = {coto_weak_env(), NULL}; /* empty in the product */
     int from[] = {stdio[0], stdio[1], stdio[2], stream_fd, work_fd};
 
     setpgid(0, 0); /* it ends what it has started also where all of the supervisor's group is killed */
@@ -223,7 +230,7 @@ static void subprocess_destroy(struct coto_sandbox *sandbox, struct coto_usage *
     if (ret_usage)
         *ret_usage = usage;
     if (sp->made_dir)
-        remove_now(sp);
+        remove_now(sp, coto_clock_us() + REMOVE_US);
     coto_guard_stop(&sp->guard);
     coto_own_close(&sp->pidfd);
     coto_own_close(&sp->work_fd);

@@ -5,7 +5,7 @@ from escape.lib_files import SECRET, file, folder, room, secret, tree, unchanged
 
 TITLE = "links in place of directories"
 TRIED = "output/ and directories in it as links to a host directory, at both levels; links in the --artifacts directory"
-WALLS = ["mount_namespace"]
+WALLS = ["mount_namespace", "beneath"]
 
 IN_OUTPUT = "os.mkdir('real'); os.symlink(sys.argv[1], 'real/d'); os.symlink(sys.argv[1], 'd')"
 FORMS = {
@@ -57,4 +57,8 @@ def control(box):
         secret(host / "inner")
         out = followed(box, here, IN_OUTPUT, args=[host])
         assert (out / "d/inner").read_text() == SECRET and (out / "real/d/inner").read_text() == SECRET
-    return "a collector that follows names brought the directory"
+        target = folder(here / "target")
+        (target / "d").symlink_to(host)
+        collect(box, "os.mkdir('d'); open('d/new', 'w').write('evil')", target, without=["beneath"])
+        assert (host / "new").read_text() == "evil"
+    return "coto itself, made to follow links, brought the directory and wrote a file into it"

@@ -7,7 +7,7 @@ from escape.lib_race import for_seconds
 
 TITLE = "names that are written later, made as links first"
 TRIED = "reports, artifacts, JUnit files and copied files where a program with a writable mount has put links"
-WALLS = ["mount_namespace", "uid"]
+WALLS = ["mount_namespace", "uid", "beneath"]
 
 # Every name it sees or can guess becomes a link, also while the report is written.
 PLANT = """
@@ -84,10 +84,10 @@ def replaced_directory(box, here, victim):
 
 
 def control(box):
-    """Opened by name, as judges did, the victim is overwritten."""
+    """Where names are followed, what the program has planted leads its artifact to the victim."""
     with room() as here:
         shared, victim, mount = planted(box, here)
-        box.python(PLANT, flags=mount, args=[victim / "file"])
-        (shared / "report.json").write_text("evil")
-        assert (victim / "file").read_text() == "evil"
-    return "a report written by name overwrote the victim"
+        code = "import os, sys\nos.symlink(sys.argv[1], '/shared/d'); os.mkdir('output/d'); open('output/d/new', 'w').write('evil')"
+        box.python(code, flags=[*mount, "--artifacts", shared], args=[victim], without=["beneath"])
+        assert (victim / "new").read_text() == "evil"
+    return "coto, made to follow links, wrote the artifact to the victim"

@@ -1,14 +1,13 @@
 """AR-05: a change of mode or owner of the tree follows a link out of it (CVE-2024-28189, CVE-2026-32282)."""
-import os
 import stat
 
-from escape.lib_artifacts import LEVELS, collect
+from escape.lib_artifacts import FOLLOWS, LEVELS, collect
 from escape.lib_files import file, folder, fingerprint, room, unchanged
 from escape.lib_race import for_seconds, swapping
 
 TITLE = "changes of mode and owner through links"
 TRIED = "unreadable files and directories, links to a host file in their place, swapped while collected and removed"
-WALLS = ["mount_namespace", "uid"]
+WALLS = ["mount_namespace", "uid", "beneath"]
 
 CODE = """
 host = sys.argv[1]
@@ -61,13 +60,12 @@ def attack(box):
 
 
 def control(box):
-    """chmod by name follows the link."""
+    """A collector on the host that follows the link makes the directory readable, for its owner only."""
     with room() as here:
         host = victim(here)
-        shared = folder(here / "shared")
-        box.python("import os, sys\nos.symlink(sys.argv[1], '/s/f')", args=[host / "file"],
-                   flags=["--mount", f"{shared}:/s:rw"])
-        os.chmod(shared / "f", 0o666)
-        assert stat.S_IMODE((host / "file").stat().st_mode) == 0o666
+        before = stat.S_IMODE(host.stat().st_mode)
+        collect(box, "os.symlink(sys.argv[1], 'd')", here / "out", LEVELS["subprocess"], args=[host], without=FOLLOWS)
+        after = stat.S_IMODE(host.stat().st_mode)
         host.chmod(0o755)
-    return "chmod by name changed the host's file"
+        assert (before, after) == (0o555, 0o700), (oct(before), oct(after))
+    return "coto's own collector, made to follow links, changed the host's directory from 0555 to 0700"

@@ -10,6 +10,7 @@ from escape.lib_files import folder, room
 TITLE = "hostile names"
 TRIED = "22 names: newlines, escapes, bidi marks, CRLF, quotes, options, bad UTF-8; in result, errors, report"
 WALLS = ["output_limit"]
+CONTROL = "option"
 
 NAMES = [b"new\nline", b"car\r\nHeader: x", b"\x1b[31mred", b"\x1b]0;title\x07", b"\x9b31m", b"\xc2\x9b31m", b"-rf", b"--help",
          b"sp ace", b"$(id)", b"`id`", b"%s%n", b'"quote"', b"'", b"\\", b"\xff\xfe", b"\xe2\x80\xaecod.exe",
@@ -46,11 +47,11 @@ def attack(box):
 
 
 def errors(box, here):
-    """A name that cannot be written is told to a person: a directory stands where the file should go."""
+    """A name that cannot be written is told to a person: a link stands where a directory should go."""
     for number, name in enumerate(NAMES):
         out = folder(here / f"taken{number}")
-        os.makedirs(os.path.join(os.fsencode(out), name, b"x"))
-        done = box.plain(INTO_OUTPUT + f"open({name!r}, 'w').write('x')", flags=["--artifacts", out])
+        os.symlink(b"/", os.path.join(os.fsencode(out), name))
+        done = box.plain(INTO_OUTPUT + f"os.mkdir({name!r}); open({name!r} + b'/x', 'w').write('x')", flags=["--artifacts", out])
         assert done.status == 73, done
         harmless(f"the error about {name!r}", done.err)
     return len(NAMES)

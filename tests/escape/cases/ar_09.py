@@ -1,16 +1,18 @@
 """AR-09: a tree that is brought in holds names that lead out, links, devices, set-id files, the same name twice.
 
-Uploads as tar or zip belong to the service's API (a later issue); what brings trees in today is --copy."""
+Three parsers bring trees in. --copy is attacked here; uploads as tar to the service by tests/api/test_files.py
+(test_hostile_members_are_refused, test_a_link_inside_does_not_lead_an_archive_out), and archives that become images
+by tests/image/test_hostile.py (test_nothing_outside_is_written, with a control of its own)."""
 import os
-import shutil
 import stat
 
 from escape.harness import escaped
+from escape.lib_artifacts import FOLLOWS
 from escape.lib_files import SECRET, file, folder, refusal, room, secret
 
 TITLE = "hostile trees brought in"
 TRIED = "--copy of a tree with links out, devices, set-id and unreadable files, a name twice, a link under a later name"
-WALLS = ["mount_namespace", "uid"]
+WALLS = ["mount_namespace", "uid", "beneath"]
 
 LOOK = """
 import json, os, stat
@@ -78,13 +80,10 @@ def twice(box, here):
 
 
 def control(box):
-    """Copied by a tool that follows links, the host's file is in the tree."""
+    """Where links are followed, the host's file is in the tree."""
     with room() as here:
         top = hostile(here)
-        (top / "fifo").unlink()
         (top / "dir").unlink()
-        (top / "device").unlink(missing_ok=True)
-        shutil.copytree(top, here / "naive", symlinks=False)
-        rows = box.inside(LOOK, flags=["--copy", f"{here}/naive:t"])
-        assert rows["/workspace/t/absolute"][3] == SECRET, rows
-    return "a copy that follows links brought the host's file in"
+        rows = box.inside(LOOK, flags=["--copy", f"{top}:t"], without=FOLLOWS)
+        assert rows["/workspace/t/absolute"][3] == rows["/workspace/t/up"][3] == SECRET, rows
+    return "coto's own copy, made to follow links, brought the host's file in"

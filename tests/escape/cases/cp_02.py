@@ -9,9 +9,10 @@ TRIED = ("FIFO, RR, DEADLINE, negative nice, real-time I/O, affinity of init, al
          "caller whose own limits would allow it")
 WALLS = ["seccomp"]
 ONE = "m:1"
-# struct sched_attr: size, policy, flags, nice, priority, runtime, deadline, period
+# struct sched_attr: size, policy, flags, nice, priority, runtime, deadline, period. Batch with nice 19: a caller
+# may be nice itself, and back to 0 would be refused without any wall.
 DEADLINE = "m:48,6,0,0,0,0,1000000,0,10000000,0,10000000,0"
-BATCH = "m:48,3,0,0,0,0,0,0,0,0,0,0"
+BATCH = "m:48,3,0,0,19,0,0,0,0,0,0,0"
 ROWS = [row("fifo", 144, 0, 1, ONE), row("rr", 144, 0, 2, ONE), row("fifo_high", 144, 0, HIGH | 1, ONE),
         row("fifo_reset", 144, 0, 0x40000001, ONE), row("deadline", 144, 0, 6, ONE),
         row("setattr_deadline", 314, 0, DEADLINE, 0), row("setattr_batch", 314, 0, BATCH, 0),

@@ -1,16 +1,18 @@
 """CP-03: learn from timing what a neighbour does: counters, hyperthreads, interrupts.
 
 Side channels of time and cache are out of scope and SECURITY.md says so; an operator
-who cares pins sandboxes to cores of their own. What the kernel would hand out plainly is refused:
+who cares pins sandboxes to cores of their own, and a program cannot undo that. What the kernel would hand out plainly is refused:
 performance counters, core-scheduling cookies, per-interrupt and per-task statistics.
 """
+import os
+
 from escape.harness import SOURCE, escaped
 from escape.lib_files import TRY
 from escape.lib_pair import neighbour
 
 TITLE = "timing of neighbours"
 TRIED = ("perf_event_open for all CPUs and for oneself, PR_SCHED_CORE, /proc/interrupts, schedstat and "
-         "timer lists; a neighbour's CPU time by clock and by /proc; pinning by the caller")
+         "timer lists; a neighbour's CPU time by clock and by /proc; the caller's pinning to a core widened")
 WALLS = ["seccomp", "pid_namespace"]
 PROBE = TRY + """
 def read(path): return attempt(lambda: open(path).read())
@@ -22,6 +24,7 @@ found = {"perf all": kernel(298, attr, -1, 0, -1, 0), "perf self": kernel(298, a
          "timer_list": read("/proc/timer_list"), "sched_debug": read("/proc/sched_debug"),
          "debugfs": read("/sys/kernel/debug/sched/debug"), "neighbour": read(f"/proc/{sys.argv[1]}/schedstat"),
          "neighbour's clock": clock(int(sys.argv[1]))}
+found["wider"] = attempt(os.sched_setaffinity, 0, range(os.cpu_count()))
 print(json.dumps([found, sorted(os.sched_getaffinity(0))]))
 """
 
@@ -32,22 +35,23 @@ def probe(box, **more):
 
 
 def attack(box):
-    found, _ = probe(box)
+    with box.pinned() as cpu:
+        found, cores = probe(box)
     done = [name for name, word in found.items() if word == "done"]
     if done:
         escaped("READ", f"{done}")
-    before, box.prefix = box.prefix, ["taskset", "-c", "0", *box.prefix]
-    _, cores = probe(box)
-    box.prefix = before
-    if cores != [0]:
-        escaped("ESCAPE", f"pinned to core 0, runs on {cores}")
+    if cores != [cpu] and not box.level:  # an engine's containers are not its caller's children
+        escaped("ESCAPE", f"pinned to core {cpu}, runs on {cores}")
     assert "timing and cache side channels" in (SOURCE / "SECURITY.md").read_text()
     return f"{len(found)} refused or absent; a caller's pinning holds; the rest is out of scope (SECURITY.md)"
 
 
 def control(box):
-    without = ["seccomp", "pid_namespace", "proc_masks", "landlock"]
-    found, cores = probe(box, without=without)
+    """What this kernel has of it answers; what it has not, or denies to everybody, is named."""
+    with box.pinned():
+        found, cores = probe(box, without=["seccomp", "pid_namespace", "proc_masks", "landlock"])
     done = [name for name, word in found.items() if word == "done"]
-    assert {"interrupts", "neighbour's clock"} <= set(done), found
-    return f"{', '.join(done)} answered; {len(cores)} cores"
+    assert {"interrupts", "neighbour", "neighbour's clock", "wider"} <= set(done), found
+    assert len(cores) == len(os.sched_getaffinity(0)), cores
+    other = [f"{name} {word}" for name, word in found.items() if word != "done"]
+    return f"{', '.join(done)} answered, {len(cores)} cores; not shown here: {', '.join(other) or 'nothing'}"

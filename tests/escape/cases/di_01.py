@@ -6,6 +6,7 @@ TITLE = "filling all writable places"
 TRIED = ("every directory below / tried; each that takes a file filled by writes, fallocate, links, long "
          "names, extended attributes and deleted files")
 WALLS = ["disk", "root_read_only"]
+CONTROL = "option"
 FILL = TRY + """
 places, seen = [], set()
 for top, dirs, _ in os.walk("/"):

@@ -6,6 +6,7 @@ TITLE = "inodes"
 TRIED = ("empty files, directories, links, FIFOs and sockets until refused in each writable "
          "place; then the time the end takes")
 WALLS = ["inodes"]
+CONTROL = "option"
 MANY = r"""
 #include <errno.h>
 #include <fcntl.h>

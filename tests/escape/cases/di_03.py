@@ -6,6 +6,7 @@ TITLE = "sparse files as artifacts"
 TRIED = ("a hole of 7 EiB, one of 1 GiB and a plain file in output/, collected to a directory "
          "and as hashes")
 WALLS = ["disk", "timeout"]
+CONTROL = "option"
 LEAVE = """
 import os
 for name, size in (("huge", 7 << 60), ("large", 1 << 30)):

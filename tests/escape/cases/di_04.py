@@ -1,11 +1,9 @@
 """DI-04: fill the host's disk or the supervisor's memory through output that is stored."""
-import os
-
 from escape.harness import escaped
 from escape.lib_files import folder, room
 
 TITLE = "output stored on the host"
-TRIED = ("256 MiB on stdout and as many on stderr with --json, --report and --report-include "
+TRIED = ("1 GiB on stderr and 64 MiB on stdout with --json, --report and --report-include "
          "output; the host's files and coto's memory measured")
 WALLS = ["output_limit"]
 FLOOD = r"""
@@ -17,8 +15,8 @@ int main(void)
     static char block[1 << 20];
 
     memset(block, 'x', sizeof block);
-    for (int i = 0; i < 256; i++)
-        for (int fd = 1; fd <= 2; fd++)
+    for (int i = 0; i < 1024; i++)
+        for (int fd = i % 16 ? 2 : 1; fd <= 2; fd++)
             for (size_t at = 0; at < sizeof block;) {
                 ssize_t n = write(fd, block + at, sizeof block - at);
                 if (n <= 0)
@@ -51,15 +49,14 @@ def attack(box):
         named, kept, peak_named = flood(box, here, "--report-include", "output")
     if kept > 64 << 20 or max(peak, peak_named) > 256 or max(len(done.out), len(named.out)) > 64 << 20:
         escaped("WRITE", f"{kept} bytes stored, coto used {peak_named} MiB")
-    assert b'"stdout_bytes_seen":268435456' in done.out.replace(b" ", b""), done.out[:500]
+    assert b'"stderr_bytes_seen":1073741824' in done.out.replace(b" ", b""), done.out[:500]
     return (f"report of {stored >> 10} KiB, {kept >> 20} MiB when it may hold output; "
             f"coto's peak {max(peak, peak_named)} MiB")
 
 
 def control(box):
     """Without --json everything passes: the flood is real."""
-    with open(os.devnull, "wb") as sink:
-        argv, env = box.command([box.c(FLOOD)])
-        done = box.start_and_wait(["sh", "-c", '"$@" | wc -c', "sh", *argv], env=env, timeout=120, stderr=sink)
-    assert int(done.out) == 256 << 20, done
-    return "256 MiB pass when they are not stored"
+    argv, env = box.command([box.c(FLOOD)], flags=["-q"])
+    done = box.start_and_wait(["sh", "-c", '"$@" 2>&1 >/dev/null | wc -c', "sh", *argv], env=env, timeout=120)
+    assert int(done.out) == 1 << 30, done
+    return "1 GiB passes when it is not stored"

@@ -6,6 +6,7 @@ TITLE = "a hundred thousand artifacts"
 TRIED = ("100 000 empty files in output/, and 3 000 levels of directories; the list, its size "
          "and the time measured")
 WALLS = ["inodes"]
+CONTROL = "option"
 MANY = r"""
 #include <fcntl.h>
 #include <stdio.h>

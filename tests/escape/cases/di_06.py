@@ -1,8 +1,9 @@
 """DI-06: let the tmpfs of many sandboxes together be more than the host's memory.
 
-Admission control belongs to the service of a later issue. What holds today: what a
-tmpfs holds is charged to its sandbox, so a --disk far beyond the host's memory gives
-nothing beyond --memory, however many run side by side.
+What a tmpfs holds is charged to its sandbox, so a --disk far beyond the host's memory gives
+nothing beyond --memory, however many run side by side. How many there may be is the service's to
+say: tests/api/test_tenants.py (test_sandboxes, test_a_thousand_creates_at_once, test_a_queue_has_an_end)
+and tests/api/test_settings.py (test_more_than_the_ceiling_is_refused).
 """
 import contextlib
 
@@ -13,6 +14,7 @@ TITLE = "tmpfs beyond the host's memory"
 TRIED = ("five sandboxes side by side, each with 1 TiB of disk and of /tmp and 48 MiB of memory,"
          " all writing 90 MiB")
 WALLS = ["memory", "disk"]
+CONTROL = "option"
 WRITE = """
 import os
 print("ready", flush=True); input()

@@ -1,7 +1,7 @@
 """FS-03: change the root file system: make, link, rename, re-date, remove, remount."""
 import os
 
-from escape.lib_files import all_done, all_refused, attempts, fingerprint, unchanged
+from escape.lib_files import all_done, all_refused, attempts, fingerprint, ptys, unchanged
 
 TITLE = "changes outside the writable places"
 TRIED = "create, mkdir, links, O_TMPFILE, utime, chmod, chown, rename, unlink, truncate, remount in 13 places"
@@ -15,19 +15,19 @@ MS_REMOUNT, MS_BIND = 32, 4096
 SYS_MOUNT = 165
 
 
-def in_place(place):
+def in_place(place, own="/workspace/own"):
     at = place.rstrip("/")
     return {
         f"create {place}": f"attempt(os.open, '{at}/x', os.O_CREAT | os.O_WRONLY)",
         f"mkdir {place}": f"attempt(os.mkdir, '{at}/d')",
         f"symlink {place}": f"attempt(os.symlink, 'a', '{at}/l')",
         f"fifo {place}": f"attempt(os.mkfifo, '{at}/f')",
-        f"link {place}": f"attempt(os.link, '/workspace/own', '{at}/h')",
-        f"move {place}": f"attempt(os.rename, '/workspace/own', '{at}/r')",
+        f"link {place}": f"attempt(os.link, '{own}', '{at}/h')",
+        f"move {place}": f"attempt(os.rename, '{own}', '{at}/r')",
         f"tmpfile {place}": f"attempt(os.open, '{place}', os.O_TMPFILE | os.O_RDWR)",
         f"date {place}": f"attempt(os.utime, '{place}', (1, 1))",
         f"mode {place}": f"attempt(os.chmod, '{place}', 0o777)",
-        f"owner {place}": f"attempt(os.chown, '{place}', 10001, 10001)",
+        f"owner {place}": f"attempt(os.chown, '{place}', os.getuid(), os.getgid())",
         f"remount {place}": f"kernel({SYS_MOUNT}, None, b'{place}', None, {MS_REMOUNT | MS_BIND}, None)",
     }
 
@@ -60,16 +60,25 @@ def attack(box):
     hosts = [path for path in ["/usr", "/usr/bin", "/etc", "/usr/lib", *FILES] if os.path.exists(path)]
     before = fingerprint(*hosts)
     dates = {path: os.stat(path).st_mtime_ns for path in DEVICES}
-    text = all_refused(attempts(box, table(), "open('/workspace/own', 'w').close()"), "WRITE")
+    text = all_refused(attempts(box, table(), "open('/workspace/own', 'w').close()", flags=ptys(box)), "WRITE")
     unchanged(before, fingerprint(*hosts))
     assert dates == {path: os.stat(path).st_mtime_ns for path in DEVICES}
     return text
 
 
 def control(box):
-    """The sandbox's own root, writable: the same calls change it."""
-    rows = {name: text for name, text in in_place("/").items() if name.split()[0] not in ("owner", "remount")}
-    before = "open('/workspace/own', 'w').close()"
-    # A hard link or a move from the workspace is stopped by its being another file system.
-    rows = {name: text for name, text in rows.items() if name.split()[0] not in ("link", "move")}
-    return all_done(attempts(box, rows, before, without=["root_read_only", "landlock"]))
+    """The sandbox's own root, writable: the same calls change it. Its own files are those that no other user owns."""
+    rows, setup = {}, []
+    for number, place in enumerate(["/", "/etc", "/dev", "/var", "/run"]):
+        own = f"/own{number}"  # on the same file system
+        setup.append(f"open('{own}', 'w').close()")
+        rows.update(in_place(place, own))
+    for number, name in enumerate(("write", "cut", "read and cut", "date", "mode", "rename", "remove")):
+        path = f"/etc/own{number}"
+        setup.append(f"open('{path}', 'w').close()")
+        rows.update({key: text for key, text in with_file(path).items() if key == f"{name} {path}"})
+    # Only mounts can be remounted, which takes privilege too.
+    remount = "remount /"
+    rows = {name: text for name, text in rows.items() if name == remount or not name.startswith("remount")}
+    left_out = ["root_read_only", "landlock", "seccomp", "capabilities"]
+    return all_done(attempts(box, rows, "\n".join(setup), without=left_out))

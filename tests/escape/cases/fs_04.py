@@ -7,7 +7,8 @@ from escape.harness import escaped
 from escape.lib_files import folder, room
 
 TITLE = "propagation, writable host mounts, missing flags"
-TRIED = "/proc/self/mountinfo read before and after a file system was mounted on the host below a shown directory"
+TRIED = ("/proc/self/mountinfo read before and after a file system was mounted and another unmounted on the host, "
+         "below a shown directory")
 WALLS = ["mount_namespace", "root_read_only"]
 
 TABLE = """
@@ -24,18 +25,18 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random",
 # Outside, mounts are shared, as on every host with systemd: what is mounted there reaches all who did not cut
 # themselves off. A line on stdin lets it go on.
 OUTSIDE = """
-mount --make-rshared / || exit 9
+mount --make-rshared / && mount -t tmpfs -o size=4k early "$ROOM/early" || exit 9
 "$@" &
 read line
-mount -t tmpfs -o size=4k late "$ROOM/late" && touch "$ROOM/go"
+mount -t tmpfs -o size=4k late "$ROOM/late" && umount "$ROOM/early" && touch "$ROOM/go"
 grep -c " $ROOM/late " /proc/self/mountinfo >&2
 wait $!
 """
 
 
-def weak_spots(table):
+def weak_spots(lines):
     """What is wrong with a mount table, one text each."""
-    for line in table.splitlines():
+    for line in lines:
         left, right = line.split(" - ")
         words = left.split()
         place, flags, tags = words[4], set(words[5].split(",")), words[6:]
@@ -52,12 +53,13 @@ def weak_spots(table):
             yield f"{place} without a size"
 
 
-def tables(box):
-    """The table at the start and after a mount on the host, as a program saw them."""
+def tables(box, **more):
+    """The table at the start and after a mount and an unmount on the host, as a program saw them."""
     with room() as here:
         shown = folder(here / "shown")
         folder(shown / "late")
-        argv, env = box.command(TABLE, flags=["--mount", f"{shown}:/shown"])
+        folder(shown / "early")
+        argv, env = box.command(TABLE, flags=["--mount", f"{shown}:/shown"], **more)
         unshare = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-m", *OWN_USER]
         process = subprocess.Popen([*unshare, "sh", "-c", OUTSIDE, "-", *argv], stdin=subprocess.PIPE, bufsize=0,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -69,22 +71,26 @@ def tables(box):
             process.kill()
             process.wait()
         assert err == b"1\n", err  # it was mounted outside
-        return out.decode().split("==")[0].split("--\n")
+        return [text.splitlines() for text in out.decode().split("==")[0].split("--\n")]
 
 
 def attack(box):
     first, last = tables(box)
-    new = set(last.splitlines()) - set(first.splitlines())
-    if new:
-        escaped("READ", f"a mount made on the host showed up inside: {new}")
-    spots = [*weak_spots(first), *weak_spots(box.sh("cat /proc/self/mountinfo").text)]
+    came, went = set(last) - set(first), set(first) - set(last)
+    if came or went:
+        escaped("READ", f"the table changed with the host's: came {came}, went {went}")
+    assert box.level or any(" /shown/early " in line for line in first), first
+    spots = [*weak_spots(first), *weak_spots(box.sh("cat /proc/self/mountinfo").text.splitlines())]
     if spots:
         escaped("ESCAPE", "; ".join(spots))
-    return f"{len(first.splitlines())} mounts, none shared or unguarded, constant"
+    return f"{len(first)} mounts, none shared or unguarded, constant"
 
 
 def control(box):
-    """Without a file system of its own the table names the host's writable ones."""
-    spots = list(weak_spots(box.sh("cat /proc/self/mountinfo", without=["mount_namespace", "landlock"]).text))
-    assert any("writable on" in spot for spot in spots), spots
-    return f"{len(spots)} weak spots: {spots[0]}"
+    """Without a file system of its own the table names the host's writable ones, and follows what the host does."""
+    first, last = tables(box, without=["mount_namespace", "landlock"])
+    spots = list(weak_spots(first))
+    assert any("writable on" in spot for spot in spots) and any(" is master:" in spot for spot in spots), spots
+    assert any("/shown/late " in line for line in set(last) - set(first)), last
+    assert any("/shown/early " in line for line in set(first) - set(last)), first
+    return f"{len(spots)} weak spots: {spots[0]}; a mount of the host's came, another went"

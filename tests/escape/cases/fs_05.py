@@ -5,10 +5,10 @@ from escape.harness import escaped
 from escape.lib_files import TRY, all_refused, attempts
 
 TITLE = "device nodes, found or made"
-TRIED = "all of /dev listed; mknod of 9 devices in 3 places by mknod and mknodat, then open"
+TRIED = "all of /dev listed; mknod of 9 devices in 3 places by mknod and mknodat, then open; a whiteout left by renameat2"
 WALLS = ["mount_namespace", "user_namespace", "seccomp", "landlock", "capabilities"]
 
-HARMLESS = {"/dev/full", "/dev/null", "/dev/urandom", "/dev/zero", "/dev/pts/ptmx"}
+HARMLESS = {"/dev/full", "/dev/null", "/dev/urandom", "/dev/zero"}
 LIST = """
 import json, os, stat
 found = []
@@ -36,6 +36,13 @@ for name, (kind, major, minor) in json.loads(sys.argv[1]).items():
         for made in (path, path + "2", path + "3"):
             if os.path.lexists(made) and name != "whiteout":
                 out["open " + made] = attempt(os.open, made, os.O_RDONLY)
+for place in ("/workspace", "/tmp", "/dev/shm"):
+    for flags in (4, 5, 0x100000004):
+        old = f"{place}/old{flags}"
+        open(old, "w").close()
+        kernel(316, -100, old.encode(), -100, (old + "b").encode(), flags)
+        left = os.path.lexists(old) and stat.S_ISCHR(os.lstat(old).st_mode)
+        out[f"renameat2 {flags} {place}"] = "done" if left else "no node"
 print(json.dumps(out))
 """
 
@@ -55,4 +62,6 @@ def control(box):
     made = attempts(box, {"whiteout": "attempt(os.mknod, '/workspace/w', stat.S_IFCHR | 0o600, 0)"},
                     without=["seccomp", "landlock"])
     assert made["whiteout"] == "done", made
+    moved = box.inside(MAKE, args=["{}"], without=["seccomp", "landlock"])
+    assert moved["renameat2 4 /workspace"] == "done", moved
     return f"{len(seen)} devices in sight; a whiteout made"

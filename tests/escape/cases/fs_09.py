@@ -1,7 +1,7 @@
 """FS-09: a parent of a mount point is a link that leads out while the root is being built (CVE-2026-87766)."""
 import os
 
-from escape.lib_files import file, folder, refusal, room, tree, unchanged
+from escape.lib_files import file, folder, refusal, room, taken_out, tree, unchanged
 from escape.lib_race import for_seconds, swapping
 
 TITLE = "links above mount points"
@@ -20,7 +20,7 @@ def places(here):
         (place / "out").symlink_to(victim)
         (place / "up").symlink_to(os.path.relpath(victim, place))
         (place / "old").symlink_to(f"/oldroot{victim}")
-        (place / "magic").symlink_to(f"/proc/1/root{victim}")
+        (place / "magic").symlink_to(f"/proc/self/root{victim}")
     data = folder(here / "data")
     file(data / "file", "data")
     return victim, root, project, data
@@ -79,11 +79,30 @@ def left_alone(box, here):
 
 
 def control(box):
-    """Made by name, as bubblewrap did, the mount point appears behind the link."""
+    """coto that follows names, as bubblewrap did: the mount point appears behind the link."""
+    seen = 0
     with room() as here:
-        victim, root, project, _ = places(here)
-        for place in (root / "opt", project):
-            os.makedirs(place / "out/made")
-            assert os.listdir(victim) == ["made"]
-            os.rmdir(victim / "made")
-    return "mkdir by name made victim/made"
+        victim, root, project, data = places(here)
+        for flags in starts(root, project, data):
+            at = flags[-1].rsplit(":", 1)[-1]
+            if at not in ("/opt/out/made", "/opt/magic/made", "/p/out/made"):
+                continue
+            box.run(["/bin/true"], flags=flags, may_refuse=True, without=["beneath"])
+            assert taken_out(victim) == ["made"], flags
+            seen += 1
+        assert seen == 10
+        assert in_a_race(box, here, victim, data), "no start of 5 s met the link"
+    return f"victim/made was made by {seen} starts, and by one that was raced"
+
+
+def in_a_race(box, here, victim, data):
+    racing = folder(here / "racing")
+    folder(racing / "d")
+    (racing / "evil").symlink_to(victim)
+    flags = ["--mount", f"{racing}:/p:rw", "--mount", f"{data}:/p/d/made"]
+    with swapping(box, racing, "d", "evil"):
+        for _ in for_seconds(5):
+            box.run(["true"], flags=flags, may_refuse=True, without=["beneath"])
+            if taken_out(victim):
+                return True
+    return False

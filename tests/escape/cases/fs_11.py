@@ -4,6 +4,7 @@ from escape.lib_files import all_done, all_refused, attempts, file, folder, fing
 TITLE = "hard links out of the workspace"
 TRIED = "link and linkat (by name, by descriptor, AT_EMPTY_PATH) of host files into 4 writable places, and back"
 WALLS = ["mount_namespace", "landlock"]
+CONTROL = "option"
 
 SOURCES = ["/usr/bin/env", "/etc/passwd", "/ro/file", "/dev/null", "/proc/self/status"]
 PLACES = ["/workspace", "/tmp", "/dev/shm", "/rw"]

@@ -1,13 +1,14 @@
 """FS-14: leave something that the person runs later: hooks, shell start files, editor settings.
 
-Protection today is a read-only mount inside a writable one; what does not exist yet is protected by mounting an
-empty directory there. A list of names that a policy protects by itself is a later issue's."""
+Protection is a read-only mount inside a writable one; what does not exist yet is protected by mounting an
+empty directory there. No name is protected by itself: the policy says which."""
 from escape.lib_files import all_done, all_refused, attempts, fingerprint, folder, room, tree, unchanged
 from escape.lib_project import FILES, PROTECTED, project, shown
 
 TITLE = "hooks, start files, editor settings of a project"
 TRIED = "write, create, replace, rename, link, chmod, remove in protected parts; mounts given in either order"
 WALLS = ["mount_namespace", "landlock"]
+CONTROL = "option"
 
 
 def table():
@@ -44,13 +45,12 @@ def attack(box):
         flags = shown(top, *guarded) + new
         backwards = [word for pair in reversed(list(zip(flags[::2], flags[1::2]))) for word in pair]
         paths = [path for name in guarded for path in [top / name, *(top / name).rglob("*")]]
-        before = fingerprint(*paths)
+        before = {**fingerprint(*paths), **tree(empty)}
         for order in (flags, backwards):
             rows = {**table(), "new": "attempt(os.open, '/p/.idea/evil.xml', os.O_CREAT | os.O_WRONLY)"}
             found = attempts(box, rows, "os.makedirs('/p/mine', exist_ok=True)", flags=order)
             words.append(all_refused(found, "WRITE"))
-            unchanged(before, fingerprint(*paths))
-            unchanged(tree(empty), tree(empty))
+            unchanged(before, {**fingerprint(*paths), **tree(empty)})
             assert not list((top / ".idea").iterdir())
     return words[0]
 

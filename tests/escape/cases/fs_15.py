@@ -6,6 +6,7 @@ from escape.lib_project import project, shown
 TITLE = "renamed parents of a protected path"
 TRIED = "rename, exchange and replace of every directory above a read-only mount, then writes under the old name"
 WALLS = ["mount_namespace"]
+CONTROL = "option"
 
 PARTS = [".git", "sub/deep/.git"]
 NAMES = ["sub", "sub/deep", ".git", "sub/deep/.git"]

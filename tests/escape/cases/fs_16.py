@@ -4,6 +4,7 @@ from escape.lib_files import all_done, all_refused, attempts, folder, room
 TITLE = "programs from writable places with --noexec"
 TRIED = "execve from 5 places, memfd, O_TMPFILE, through ld.so, a script's #!, PROT_EXEC mappings, by link and rename"
 WALLS = ["mount_namespace", "landlock", "seccomp"]
+CONTROL = "option"
 
 SETUP = """
 def ran(*argv, fd=None):

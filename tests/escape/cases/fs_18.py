@@ -1,6 +1,7 @@
 """FS-18: markers of an overlay in a tree that is copied in, to hide files below or to show them again.
 
-Layers are joined by overlay only in the drivers of later issues; what a tree brings in today is --copy."""
+coto joins layers by itself, file by file, and mounts no overlay: what the layers of an image may hide is in
+tests/image/test_import.py. Here a tree is copied in with --copy."""
 import os
 import stat
 

@@ -6,6 +6,7 @@ TITLE = "anonymous memory"
 TRIED = ("80 MiB in one process, in forty children, in threads and by brk, with 48 "
          "MiB allowed")
 WALLS = ["memory"]
+CONTROL = "option"
 HOGS = {
     "one process": "b = bytearray(80 << 20)",
     "forty children": spread(40, "b = bytearray(2 << 20)"),

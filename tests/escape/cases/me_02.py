@@ -4,6 +4,7 @@ from escape.lib_hogs import all_ended, all_held, need_limit
 TITLE = "shared anonymous memory and System V segments"
 TRIED = "80 MiB in MAP_SHARED, in one segment, in 50 detached segments, with 48 MiB allowed"
 WALLS = ["memory"]
+CONTROL = "option"
 HOGS = {
     "MAP_SHARED": "m = mmap.mmap(-1, 80 << 20)\nfor i in range(0, 80 << 20, 4096): m[i] = 1",
     "segment": ("libc.shmat.restype = ctypes.c_void_p\ni = libc.shmget(0, ctypes.c_size_t(80 << 20), 0o1600)\n"

@@ -7,6 +7,7 @@ TITLE = "files in memory"
 TRIED = ("80 MiB in /tmp, /dev/shm, the workspace, deleted files and name lengths; 80 MiB read"
          " into the page cache")
 WALLS = ["memory"]
+CONTROL = "option"
 FILE = "fd = os.open('%s/x', 66)\nfor i in range(80): os.write(fd, bytes(1 << 20))"
 HOGS = {
     "/tmp": FILE % "/tmp", "/dev/shm": FILE % "/dev/shm", "workspace": FILE % "/workspace",

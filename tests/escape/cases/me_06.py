@@ -54,9 +54,10 @@ def socket_limit(box):
 
 
 def attack(box):
-    counts = box.inside(COUNTED)
-    if counts["terminals"] != [64, "ENOSPC"] or counts["inotify"] != [8, "EMFILE"]:
-        escaped("CRASH", f"{counts}")
+    for flags, terminals in (([], [0, "ENOENT"]), (["--ptys", "3"], [3, "ENOSPC"])):
+        counts = box.inside(COUNTED, flags=flags)
+        if counts != {"terminals": terminals, "inotify": [8, "EMFILE"]}:
+            escaped("CRASH", f"{counts}")
     words = []
     for kind in UNCOUNTED:
         verdict, size, why = held(box, kind, "48m")
@@ -71,7 +72,7 @@ def attack(box):
         if verdict != "oom" and size > (most if most is not None else 60):
             escaped("CRASH", f"{kind}: {size} MiB held with a limit of 48 MiB ({verdict})")
         words.append(f"{kind} {'oom' if verdict == 'oom' else f'{size} MiB {why}'}")
-    return ", ".join(words) + "; 64 terminals, 8 inotify instances"
+    return ", ".join(words) + "; no terminals, 3 with --ptys 3, 8 inotify instances"
 
 
 def control(box):

@@ -2,14 +2,15 @@
 from escape.lib_hogs import all_ended, all_held, need_limit, spread
 
 TITLE = "page tables"
-TRIED = ("reads of one zero page in every 2 MiB of 40 GiB, in one process and in four, with 48 "
+TRIED = ("reads of one zero page in every 2 MiB of 100 GiB, in one process and in four, with 48 "
          "MiB allowed")
 WALLS = ["memory"]
+CONTROL = "option"
 TOUCH = """
-m = mmap.mmap(-1, 40 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, prot=mmap.PROT_READ)
+m = mmap.mmap(-1, 100 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, prot=mmap.PROT_READ)
 m.madvise(mmap.MADV_NOHUGEPAGE)
 def touch(first, step):
-    for i in range(first, 40 << 30, step): m[i]
+    for i in range(first, 100 << 30, step): m[i]
 """
 HOGS = {"one process": TOUCH + "touch(0, 2 << 20)",
         "four processes": TOUCH + spread(4, "touch(n * (2 << 20), 8 << 20)")}

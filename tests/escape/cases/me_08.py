@@ -7,6 +7,7 @@ TITLE = "swap"
 TRIED = ("the kernel's limit on memory and swap together of a running sandbox, read on the host;"
          " madvise(PAGEOUT) past the limit")
 WALLS = ["swap", "memory"]
+CONTROL = "option"
 # Pages pushed out leave the memory limit; only a limit on swap stops that.
 PUSH = """
 import mmap

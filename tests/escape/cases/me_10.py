@@ -7,6 +7,7 @@ TITLE = "a child out of memory"
 TRIED = ("a child goes past 48 MiB and dies; its parent ends with 0, with 3, and by a signal of "
          "its own")
 WALLS = ["memory"]
+CONTROL = "option"
 CHILD = TRY + """
 pid = os.fork()
 if pid == 0:

@@ -2,7 +2,7 @@
 import os
 
 from escape.harness import escaped
-from escape.lib_files import SECRET, folder, refusal, room, secret
+from escape.lib_files import SECRET, folder, refusal, room, secret, taken_out
 
 TITLE = "working directory through a descriptor"
 TRIED = "--workdir of 12 magic names, as links in --rootfs, with 20 directories of the host left open by the caller"
@@ -23,6 +23,14 @@ print(json.dumps([os.getcwd(), os.readlink("/proc/self/cwd"), found]))
 """
 
 
+def image(root, target):
+    """A root file system whose /job is a link."""
+    for name in ("bin", "proc", "dev", "tmp", "etc"):
+        (root / name).mkdir(parents=True)
+    (root / "job").symlink_to(target)
+    return root
+
+
 def climb(box, here, **more):
     secret(here / "canary")
     fds = [os.open(folder(here / f"open-{n}"), os.O_RDONLY | os.O_DIRECTORY) for n in range(20)]
@@ -39,10 +47,7 @@ def attack(box):
         for name in MAGIC:
             words.add(refusal(box.run(["true"], flags=["--workdir", name], may_refuse=True), 65))
         for name in MAGIC[:6]:
-            root = here / f"root{len(words)}-{name.replace('/', '-')}"
-            for folder_name in ("bin", "proc", "dev", "tmp", "etc"):
-                (root / folder_name).mkdir(parents=True)
-            (root / "job").symlink_to(name)
+            root = image(here / f"root{len(words)}-{name.replace('/', '-')}", name)
             flags = ["--rootfs", root, "--workdir"]
             words.add(refusal(box.run(["/bin/true"], flags=[*flags, "/job"], may_refuse=True), 68))
             words.add(refusal(box.run(["/bin/true"], flags=[*flags, "/job/sub"], may_refuse=True), 68))
@@ -54,8 +59,14 @@ def attack(box):
 
 
 def control(box):
-    """Descriptors that are not closed lead out."""
+    """Descriptors that are not closed lead out; so does a link, when coto follows names."""
     with room() as here:
         _, _, found = climb(box, here, without=["fds", "landlock"])
+        victim = folder(here / "victim")
+        for number, target in enumerate((victim, f"/proc/self/root{victim}")):
+            flags = ["--rootfs", image(here / f"root{number}", target), "--workdir", "/job/sub"]
+            box.run(["/bin/true"], flags=flags, may_refuse=True, without=["beneath"])
+            made = taken_out(victim)
+            assert made == ["sub"], (target, made)
     assert SECRET in found, found
-    return "the host's file read through a descriptor left open"
+    return "the host's file read through a descriptor left open; a working directory made on the host"

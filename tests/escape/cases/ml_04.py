@@ -28,17 +28,26 @@ FALSE_PROC = 'mount -t tmpfs false /proc && mkdir -p /proc/self/fd /proc/sys/use
 OWN_USER = ["--user", "--map-current-user", "--keep-caps"]
 
 
-def image(here):
-    root = make_rootfs(here / "root", ("/bin/sh", "/bin/cat", "/bin/stat"))
+def image(here, place="proc"):
+    root = make_rootfs(here / place.replace("/", "-"), ("/bin/sh", "/bin/cat", "/bin/stat"))
     for name in FAKES:
-        path = root / "proc" / name
+        path = root / place / name
         path.parent.mkdir(parents=True, exist_ok=True)
         file(path, "fake\n")
     return root
 
 
+def elsewhere(here):
+    """Its /proc is a link to where the host has a directory, and the image a false one."""
+    root = image(here, "usr/share")
+    (root / "proc").rmdir()
+    (root / "proc").symlink_to("/usr/share")
+    return root
+
+
 def attack(box):
     with room() as here:
+        refusal(box.run(["/bin/sh", "-c", "true"], flags=["--rootfs", elsewhere(here)], may_refuse=True), 68)
         root = image(here)
         before = tree(root / "proc")
         script = "stat -f -c %t /proc; cat /proc/self/oom_score_adj /proc/self/attr/exec /proc/mounts"
@@ -74,10 +83,9 @@ def start_with_false_proc(box):
 
 
 def control(box):
-    """The fake files are what a program would read and a runtime would write, were they in the way."""
+    """coto that follows names mounts its /proc where the host's link leads; the program gets the image's."""
     with room() as here:
-        root = image(here)
-        text = box.sh("cat /m/self/oom_score_adj; echo 1000 > /m/self/oom_score_adj",
-                      flags=["--mount", f"{root}/proc:/m:rw"]).text
-        assert text == "fake" and (root / "proc/self/oom_score_adj").read_text() == "1000\n"
-    return "a fake oom_score_adj took the value"
+        script = "cat /proc/self/oom_score_adj /proc/mounts; stat -f -c %t /proc/"
+        text = box.sh(script, flags=["--rootfs", elsewhere(here)], without=["beneath", "landlock"]).text
+        assert text.startswith("fake\nfake\n") and f"{PROC_MAGIC:x}" not in text, text
+    return "the program read a false oom_score_adj and mounts"

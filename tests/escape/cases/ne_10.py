@@ -1,9 +1,10 @@
 """NE-10: use an allow-list to get further than it says: literals, ports, rebinding, redirects.
 
-The allow-list belongs to a later issue. What holds today: a policy that asks for one is
-refused before anything runs, from flags, files and the environment alike, and what runs
-without one reaches no address at all.
+There is no allow-list: a policy that asks for one is refused before anything runs, from
+flags, files and the environment alike, and what runs without one reaches no address at
+all (NE-04, NE-05). So this is no wall that held, and is counted as not offered.
 """
+from escape.harness import NotOffered
 from escape.lib_files import refusal, room
 from escape.lib_net import call, fake_host, held, met
 
@@ -26,7 +27,7 @@ def attack(box):
         (here / "policy.yaml").write_text("network: allow-list\nnetwork-allow: [\"example.org:443\"]\n")
         refusal(box.sh("echo ran", flags=["--policy", here / "policy.yaml"], may_refuse=True), 65, 69)
     with fake_host(box) as log:
-        return f"an allow-list is refused ({len(ASKED) + 2} ways to ask); " + held(call(box, TARGETS), log)
+        return NotOffered(f"{len(ASKED) + 2} ways to ask for an allow-list; without one: " + held(call(box, TARGETS), log))
 
 
 def control(box):

@@ -1,10 +1,9 @@
 """NE-11: lie to an allow-list about the name: SNI, Host, CONNECT, trailing dot, IDN, '@' in a URL.
 
-The allow-list belongs to a later issue. What holds today: there is no proxy to lie to
-(no variable names one, nothing listens in the sandbox) and a name that is
-hard to judge is refused with the rest.
+There is no allow-list, and so no proxy to lie to (no variable names one, nothing listens
+in the sandbox); a name that is hard to judge is refused with the rest. Not offered.
 """
-from escape.harness import escaped
+from escape.harness import NotOffered, escaped
 from escape.lib_files import TRY, refusal
 from escape.lib_net import call, fake_host, held, met
 
@@ -30,7 +29,7 @@ def attack(box):
         ports, variables = box.inside(SCAN, env={name: "http://127.0.0.1:80" for name in PROXIES})
         if ports or variables:
             escaped("ESCAPE", f"something answers inside: {ports} {variables}")
-        return f"{len(NAMES)} names refused, no proxy; " + held(call(box, TARGETS), log)
+        return NotOffered(f"{len(NAMES)} names, no proxy; " + held(call(box, TARGETS), log))
 
 
 def control(box):

@@ -1,8 +1,8 @@
 """NE-12: pass by an allow-list with what no proxy sees: UDP, QUIC, ICMP.
 
-There is no allow-list yet and no route at all; a datagram has nowhere to go.
+There is no allow-list and no route at all; a datagram has nowhere to go. Not offered.
 """
-from escape.harness import escaped
+from escape.harness import NotOffered, escaped
 from escape.lib_files import TRY, refusal
 from escape.lib_net import call, fake_host, held, met
 
@@ -37,7 +37,7 @@ def attack(box):
         if odd["ping"] == "done" or odd["ping6"] == "done":
             escaped("ESCAPE", f"{odd}")
         # A datagram forced onto the own loopback stays there: the log tells.
-        return held(call(box, TARGETS, wait=0.3), log)
+        return NotOffered("an allow-list; without one: " + held(call(box, TARGETS, wait=0.3), log))
 
 
 def control(box):

@@ -1,12 +1,12 @@
 """NE-14: flood the network: packets and connections.
 
-There is no allowed network to flood yet. A sandbox floods its own loopback, which is
-its own CPU time; the host's interfaces count nothing.
+There is no allowed network to flood, so no rate to limit: not offered. A sandbox floods
+its own loopback, which is its own CPU time; the host's interfaces count nothing.
 """
 import pathlib
 
-from escape.harness import escaped
-from escape.lib_files import TRY
+from escape.harness import NotOffered, escaped
+from escape.lib_files import TRY, refusal
 
 TITLE = "floods"
 TRIED = ("20 000 datagrams and 2 000 connections on the loopback; the host's packet and "
@@ -37,11 +37,12 @@ def sent(box, **more):
 
 
 def attack(box):
+    refusal(box.sh("echo ran", flags=["--network", "allow-list"], may_refuse=True), 65, 69)
     # Others use the host's network too: the least of three attempts is ours.
     count = min(sent(box) for _ in range(3))
     if count >= 20000:
         escaped("CRASH", f"{count} packets on the host's interfaces")
-    return "the host's interfaces count none of the 20 000 packets"
+    return NotOffered("a network; of 20 000 packets on the own loopback the host's interfaces count none")
 
 
 def control(box):

@@ -8,6 +8,7 @@ TITLE = "NUL, bad UTF-8, controls, bidi, U+2028"
 TRIED = ("all 256 bytes, truncated and overlong UTF-8, surrogates, C1, bidi, U+2028 on both streams: --json, "
          "plain, terminal")
 WALLS = ["output_limit"]
+CONTROL = "option"
 ODD = [bytes(range(256)), b"\xc0\x80\xc1\xbf", b"\xed\xa0\x80\xed\xbf\xbf", b"\xf4\x90\x80\x80", b"\xe2\x80",
        b"\xff\xfe\x00", "\u202e\u2066\u2028\u2029\u061c\u200e\ufeff\x85\x9b31m".encode(),
        b'"\\\x00\x1f\x7f', "\U0010ffff\ufffe\uffff".encode()]

@@ -2,7 +2,7 @@
 from escape.harness import escaped
 
 TITLE = "huge lines, empty lines, single bytes"
-TRIED = ("a line of 8 MiB, 4 million empty lines, 200 000 writes of a byte; each also at half the size, to "
+TRIED = ("a line of 8 MiB, 10 million empty lines, 200 000 writes of a byte; each also at half the size, to "
          "see how time grows")
 WALLS = ["output_limit"]
 WRITER = r"""
@@ -21,7 +21,7 @@ int main(int argc, char **argv)
     return 0;
 }
 """
-SHAPES = {"line": 8 << 20, "empty": 4 << 20, "bytes": 200000}
+SHAPES = {"line": 8 << 20, "empty": 10_000_000, "bytes": 200000}
 SECONDS = 8
 
 

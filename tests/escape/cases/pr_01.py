@@ -5,6 +5,7 @@ TITLE = 'fork bomb'
 TRIED = ('400 forks that stay, with a limit of 64; then by children of children; a neighbour and the host '
          'fork meanwhile')
 WALLS = ['pids']
+CONTROL = "option"
 BOMB = """
 import errno, os, sys
 made, why = 0, 0

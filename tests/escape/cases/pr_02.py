@@ -4,6 +4,7 @@ from escape.harness import escaped
 TITLE = 'thread bomb'
 TRIED = '600 threads that stay, with the default limit of 128 tasks'
 WALLS = ['pids']
+CONTROL = "option"
 THREADS = r"""
 #include <errno.h>
 #include <pthread.h>

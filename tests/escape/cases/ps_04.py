@@ -1,5 +1,5 @@
 """PS-04: secrets and places of the host in what init and the launcher show of themselves."""
-from escape.harness import escaped
+from escape.harness import Untestable, escaped
 
 TITLE = "environment and command lines of init and launcher"
 TRIED = ("every readable file of every process in /proc, own environment, machine-id and cgroup path searched "
@@ -9,7 +9,9 @@ SECRET = "bird-5521"
 SEARCH = """
 import json, os, sys
 words, found, seen = [word.encode() for word in sys.argv[1:]], [], 0
-for pid in [name for name in os.listdir("/proc") if name.isdigit()]:
+# Inside there are two; of a whole host the nearest are enough.
+pids = sorted((name for name in os.listdir("/proc") if name.isdigit()), key=lambda pid: abs(int(pid) - os.getpid()))
+for pid in pids[:12]:
     for top, _, names in os.walk(f"/proc/{pid}"):
         for name in names:
             # the words themselves stand in our own command line and memory
@@ -52,4 +54,6 @@ def control(box):
     found, _, cgroups = search(box, without=["env", "pid_namespace", "cgroup_namespace", "landlock"])
     assert any("environ" in one and SECRET in one for one in found), found
     assert any("cmdline" in one for one in found), found
+    if set(cgroups) <= {"/"}:
+        raise Untestable(f"{len(found)} finds, but caller and sandbox are in the root cgroup, which has no name")
     return f"{len(found)} finds: {found[0]}; cgroup {cgroups[-1]}"

@@ -1,5 +1,7 @@
 """PS-05: names of people or tenants in paths that the kernel shows."""
-from escape.harness import escaped
+import pathlib
+
+from escape.harness import Untestable, escaped
 
 TITLE = "host names in mountinfo, mounts, cgroup"
 TRIED = ("mountinfo, mounts, mountstats, cgroup, cpuset searched for the caller's directories, state paths "
@@ -37,4 +39,8 @@ def control(box):
     found = names_found(box, flags=["--mount", "{place}:/mnt/x"])
     assert any("mountinfo" in one and "alice" in one for one in found), found
     cgroup = names_found(box, without=["cgroup_namespace", "mount_namespace", "landlock"])
-    return f"{', '.join(found)}; without its namespace: {', '.join(cgroup) or 'no cgroup of its own'}"
+    inside = box.sh("cat /proc/self/cgroup", without=["cgroup_namespace"]).text
+    if inside == pathlib.Path("/proc/self/cgroup").read_text().strip():
+        raise Untestable("the path of a mount is seen, but coto makes no cgroup here whose name could be")
+    assert "cgroup: coto-" in cgroup, cgroup
+    return f"{', '.join(found)}; without its namespace: {', '.join(cgroup)}"

@@ -1,5 +1,8 @@
 """PS-06: learn about the host what nobody said would show."""
+import contextlib
+import ctypes
 import json
+import os
 import re
 
 from escape.harness import escaped
@@ -7,13 +10,13 @@ from escape.lib_calls import SOURCE
 
 TITLE = "CPU, load, memory, disks, devices of the host"
 TRIED = ("19 host-wide files read and looked up in docs/SANDBOX.md; interfaces, host name, System V objects "
-         "must be the sandbox's own")
+         "must be the sandbox's own: one of each kind is planted on the host")
 WALLS = ["net_namespace", "uts_namespace", "ipc_namespace"]
 FILES = """cpuinfo stat uptime loadavg pressure/cpu meminfo vmstat zoneinfo swaps diskstats partitions version cmdline
 config.gz filesystems devices bus/pci/devices fs/ext4 sys/kernel/random/boot_id""".split()
 LOOK = """
-import json, os, sys
-shows = []
+import ctypes, json, os, sys
+shows, libc, key = [], ctypes.CDLL(None), int(sys.argv[2])
 for name in json.loads(sys.argv[1]):
     try:
         path = "/proc/" + name
@@ -22,13 +25,34 @@ for name in json.loads(sys.argv[1]):
 print(json.dumps({"shows": shows,
     "devices": [line.split(":")[0].strip() for line in open("/proc/net/dev") if ":" in line],
     "name": [os.uname().nodename, open("/etc/hostname").read().strip()],
-    "objects": sum(len(open("/proc/sysvipc/" + n).readlines()) - 1 for n in ("shm", "sem", "msg")),
+    "objects": [n for n in ("shm", "sem", "msg") if len(open("/proc/sysvipc/" + n).readlines()) > 1],
+    "found": [n for n, get in (("shm", libc.shmget), ("sem", libc.semget), ("msg", lambda key, *_: libc.msgget(key, 0)))
+              if get(key, 0, 0) >= 0],
     "sockets": sum(len(open("/proc/net/" + n).readlines()) - 1 for n in ("tcp", "tcp6", "udp", "unix"))}))
 """
 
 
+CREATE, REMOVE = 0o3666, 0  # IPC_CREAT | IPC_EXCL and anybody's; IPC_RMID
+
+
+@contextlib.contextmanager
+def planted():
+    """A segment, a semaphore and a queue of the host's, which every user there may use."""
+    libc, key = ctypes.CDLL(None, use_errno=True), 0x70000000 | os.getpid()
+    ids = [libc.shmget(key, 4096, CREATE), libc.semget(key, 1, CREATE), libc.msgget(key, CREATE)]
+    try:
+        assert min(ids) >= 0, (ids, ctypes.get_errno())
+        yield key
+    finally:
+        for call, id in zip((lambda n: libc.shmctl(n, REMOVE, None), lambda n: libc.semctl(n, 0, REMOVE),
+                             lambda n: libc.msgctl(n, REMOVE, None)), ids):
+            if id >= 0:
+                call(id)
+
+
 def look(box, **more):
-    return box.inside(LOOK, args=[json.dumps(FILES)], **more)
+    with planted() as key:
+        return box.inside(LOOK, args=[json.dumps(FILES), key], **more)
 
 
 def is_documented(name, text):
@@ -41,7 +65,8 @@ def attack(box):
     unsaid = [name for name in found["shows"] if not is_documented(name, text)]
     if unsaid:
         escaped("READ", f"shows and is not documented: {', '.join(unsaid)}")
-    if found["devices"] != ["lo"] or set(found["name"]) != {"coto"} or found["objects"] or found["sockets"]:
+    if found["devices"] != ["lo"] or set(found["name"]) != {"coto"} or found["sockets"] or \
+            found["objects"] or found["found"]:
         escaped("READ", str(found))
     return f"{len(found['shows'])} host-wide files, all documented; own devices lo, own name, no socket"
 
@@ -49,4 +74,5 @@ def attack(box):
 def control(box):
     found = look(box, without=["net_namespace", "uts_namespace", "ipc_namespace", "landlock"])
     assert found["name"][0] != "coto" and (found["sockets"] or len(found["devices"]) > 1), found
-    return f"the host's name, {len(found['devices'])} devices, {found['sockets']} sockets"
+    assert found["objects"] == found["found"] == ["shm", "sem", "msg"], found
+    return f"the host's name, {len(found['devices'])} devices, {found['sockets']} sockets, 3 System V objects"

@@ -25,4 +25,7 @@ def attack(box):
 def control(box):
     seen = attempts(box, LOOK, without=["mount_namespace", "landlock"])
     assert "/sys/fs/cgroup" in seen["places"] and seen["mounts"], seen
-    return f"{len(seen['mounts'])} cgroup mounts in sight"
+    made = attempts(box, {name: OPEN[name] for name in OPEN if name.startswith("mount")},
+                    without=["seccomp", "landlock", "capabilities"])
+    assert made["mount b'cgroup2'"] == "done", made
+    return f"{len(seen['mounts'])} cgroup mounts in sight; cgroup2 mounted"

@@ -1,4 +1,6 @@
 """PS-10: newer calls that describe any mount the kernel knows."""
+import os
+
 from escape.harness import Untestable, escaped
 from escape.lib_calls import answers, expect, row, summary
 from escape.lib_files import attempts
@@ -15,19 +17,24 @@ SIZES = {path: f"os.statvfs({path!r}).f_blocks * os.statvfs({path!r}).f_frsize" 
          ("/workspace", "/tmp", "/dev/shm")}
 
 
+LIMITS = ["--disk", "8m", "--tmp-size", "4m"]
+
+
 def attack(box):
     found = answers(box, ROWS)
     expect(found, {"listmount": "ENOSYS", "statmount": "ENOSYS", "statmount_high": "ENOSYS", "ustat": "EPERM",
                    "sysfs": "EPERM"}, "READ")
-    sizes = attempts(box, SIZES, flags=["--disk", "8m", "--tmp-size", "4m"])
+    sizes = attempts(box, SIZES, flags=LIMITS)
     if sizes != {"/workspace": 8 << 20, "/tmp": 4 << 20, "/dev/shm": 4 << 20}:
         escaped("READ", f"statfs: {sizes}")
     return f"{summary(found)}; statfs tells the sandbox's own sizes"
 
 
 def control(box):
+    sizes = attempts(box, SIZES, flags=LIMITS, without=["mount_namespace", "landlock"])
+    assert sizes["/tmp"] == os.statvfs("/tmp").f_blocks * os.statvfs("/tmp").f_frsize, sizes
     found = answers(box, ROWS, without=["seccomp"])
     if found["listmount"] == "ENOSYS":
         raise Untestable("this kernel has no listmount")
     assert found["listmount"] == "ok" and found["sysfs"] in ("ok", "ENOSYS"), found
-    return f"listmount works ({summary(found)})"
+    return f"listmount works ({summary(found)}); statfs tells the host's sizes"

@@ -9,6 +9,7 @@ TITLE = "reports, forged or led astray"
 TRIED = ("report directory and JUnit file in a writable mount swapped for links while the program runs; old "
          "reports searched for and changed from inside")
 WALLS = ["mount_namespace", "uid"]
+CONTROL = "option"
 SWAP = """
 cd /mnt/shared || exit 9
 mv reports moved; ln -s ../victim reports

@@ -1,4 +1,5 @@
 """SC-04: bit 30 of the number selects the x32 table."""
+from escape.harness import Untestable
 from escape.lib_calls import X32, answers, expect, row, summary
 
 TITLE = "x32 bit in the number"
@@ -18,5 +19,8 @@ def attack(box):
 
 def control(box):
     found = answers(box, ROWS, without=["seccomp"])
+    if found["getpid"] == "ENOSYS":
+        raise Untestable("this kernel has no x32 table: it answers ENOSYS by itself, which is as safe")
+    assert found["getpid"] == "ok", found
     assert "SIGSYS" not in found.values(), found
     return f"the kernel answers: {summary(found)}"

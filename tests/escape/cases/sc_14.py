@@ -18,7 +18,7 @@ HOLDS = {"ioctl": (-1, 0x5401, 0), "fcntl": (-1, 3, 0), "prctl": (3, 0, 0, 0, 0)
          "sched_setaffinity": (-1, 0, 0), "prlimit64": (-1, 0, 0, 0), "setrlimit": (0, 0), "perf_event_open": (-1, 0, -1, -1, 0),
          "mmap": (0, 0, 0, 0x22, -1, 0), "sendto": (-1, 0, 0, 0, 0, 0), "sendmsg": (-1, 0, 0), "sendmmsg": (-1, 0, 0, 0),
          "setsockopt": (-1, 1, 2, 0, 0), "inotify_add_watch": (-1, 0, 2), "memfd_create": (0, 0),
-         "preadv2": (-1, 0, 0, 0, 0, 0)}
+         "preadv2": (-1, 0, 0, 0, 0, 0), "renameat2": (-1, 0, -1, 0, 0), "shmget": (0, 0, 0), "madvise": (1, 1, 4)}
 BREAKS = {"ioctl": (-1, 0x5412, 0), "fcntl": (-1, 1024, 0), "prctl": (35, 0, 0, 0, 0), "personality": (0x400000,),
           "clone": (0x10000011,), "socket": (38, 5, 0), "socketpair": (2, 1, 0, 0), "mknod": (-1, 0o20600, 0),
           "mknodat": (-1, -1, 0o60600, 0), "sched_setscheduler": (0, 1, 0), "sched_setparam": (1, 0),
@@ -26,7 +26,7 @@ BREAKS = {"ioctl": (-1, 0x5412, 0), "fcntl": (-1, 1024, 0), "prctl": (35, 0, 0, 
           "sched_setaffinity": (1, 0, 0), "prlimit64": (1, 0, 0, 0), "setrlimit": (4, 0), "perf_event_open": (-1, 1, -1, -1, 0),
           "mmap": (0, 0, 0, 0x40022, -1, 0), "sendto": (-1, 0, 0, 0x8000, 0, 0), "sendmsg": (-1, 0, 0x8000),
           "sendmmsg": (-1, 0, 0, 0x8000), "setsockopt": (-1, 17, 0, 0, 0), "inotify_add_watch": (-1, 0, 1),
-          "memfd_create": (0, 4), "preadv2": (-1, 0, 0, 0, 0, 8)}
+          "memfd_create": (0, 4), "preadv2": (-1, 0, 0, 0, 0, 8), "renameat2": (-1, 0, -1, 0, 4), "shmget": (0, 0, 0o4000), "madvise": (1, 1, 12)}
 
 
 def sweep(box, **more):

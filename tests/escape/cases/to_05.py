@@ -5,6 +5,7 @@ TITLE = "CPU limit and wall limit told apart"
 TRIED = ("4 busy threads, then 4 busy processes, against --cpu-time; the same against --timeout; sleep "
          "against both")
 WALLS = ["cpu_time", "timeout"]
+CONTROL = "option"
 THREADS = """
 #include <pthread.h>
 #include <stdlib.h>

@@ -7,6 +7,7 @@ TITLE = "compiler bombs"
 TRIED = ("C that doubles macros 40 times, includes /dev/zero, has a 2 GiB array, errors without end, includes "
          "itself")
 WALLS = ["timeout", "memory", "disk", "output_limit"]
+CONTROL = "option"
 DOUBLED = "\n".join(["#define A0 x,", *(f"#define A{n} A{n - 1} A{n - 1}" for n in range(1, 41))])
 BOMBS = {
     "macros": DOUBLED + "\nint x, a[] = { A40 x };\nint main(void) { return 0; }",

@@ -1,7 +1,7 @@
 """TY-01: the program wants to type into its caller's terminal (CVE-2017-5226, -2019-10063, -2023-28100)."""
 from cli.helpers import read
 from escape.harness import Untestable, escaped
-from escape.lib_files import TRY
+from escape.lib_files import TRY, ptys
 from escape.lib_streams import terminal
 
 TITLE = 'TIOCSTI and TIOCLINUX'
@@ -31,7 +31,7 @@ open('/workspace/output/told', 'w').write(json.dumps(sorted(set(out))))
 
 def typed(box, **more):
     """(status, bytes that arrived as typed): the terminal echoes them, and drops what nobody read."""
-    argv, env = box.command(INJECT, flags=['-q'], **more)
+    argv, env = box.command(INJECT, flags=['-q', *ptys(box)], **more)
     with terminal() as it:
         status, shown = it.run(argv, env)
         return status, len(shown) + it.pending()
@@ -42,7 +42,7 @@ def attack(box):
     if count:
         escaped('WRITE', f'{count} bytes were typed')
     assert status == 0, status
-    told = box.python(INJECT + "print(json.dumps(sorted(set(out))))").told()
+    told = box.python(INJECT + "print(json.dumps(sorted(set(out))))", flags=ptys(box)).told()
     if told:
         escaped('WRITE', f'allowed: {told}')
     return 'no terminal inside; refused on every descriptor'

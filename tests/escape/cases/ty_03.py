@@ -6,6 +6,7 @@ TITLE = 'escape sequences in output'
 TRIED = ('OSC 52 clipboard, title, device-status requests, cursor and colour, 8-bit C1, in UTF-8, cut in '
          'two, direction overrides, backspaces; on stdout, stderr, in --json and in coto\'s own messages')
 WALLS = ['output_limit']
+CONTROL = "option"
 EVIL = [b'\x1b]52;c;ZXZpbA==\x07', b'\x1b]0;title\x07', b'\x1b[6n', b'\x1b[c', b'\x1b[2J\x1b[H', b'\x1bP+q544e\x1b\\',
         b'\x9b6n', b'\x9d52;c;eA==\x9c', b'\xc2\x9b6n', b'\xe2\x80\xae', b'\x08\x08\x08', b'\x7f', b'\x0e\x0f', b'\x05',
         b'\x1b_Gx\x1b\\', b'\x18\x1a']

@@ -1,7 +1,9 @@
 """XS-12: read the artifact, log or report of another tenant by its id.
 
-There is no service yet, so there are no ids to guess; its issue adds the 404. Today what
-a run leaves lies in directories its caller named. A later run that is told all
+By its id, over the service, it is a 404: tests/api/test_files.py
+(test_another_tenants_files_do_not_exist), tests/api/test_records.py (test_tenants_see_their_own,
+test_a_sandboxs_token_reads_no_records), tests/api/test_ap.py (test_ap_13_a_token_opens_its_own_sandbox_only). Here
+from inside: what a run leaves lies in directories its caller named. A later run that is told all
 their paths and the id finds nothing, and they are closed to other users of the host.
 """
 import json
