@@ -379,7 +379,9 @@ int api_body_files(struct api_job *job); /* into the plan's files */
 int api_body_code(struct api_job *job);
 
 /* execute.c */
-void api_plan_parked(struct coto_plan *plan);
+/* Whether an interpreter waits in the sandbox, and (stays) whether one keeps its state there; those that
+ * have to read variables when they start do not wait. */
+void api_plan_parked(struct coto_plan *plan, bool stays);
 void api_run_plan(struct api_job *job, struct coto_run_in *in);
 void api_execute_none(struct api_job *job); /* on a worker: it was cancelled before its turn */
 void api_execution_set(struct api_job *job); /* run or execute, by whether it has a sandbox */

@@ -13,11 +13,35 @@
 #define ASYNC_WHOLE (64 * COTO_MB) /* with its artifacts */
 #define PROCS_MAX 60000 /* a frame has 16 bits for a process number */
 
-/* The common case has an interpreter waiting for it. */
-void api_plan_parked(struct coto_plan *plan)
+/* What an interpreter, or its loader and libraries, read when they start: one that waits has been through
+ * that. PYTHONUNBUFFERED it takes later too (python.py). */
+static bool is_read_at_start(const char *variable)
 {
-    plan->parked = plan->language && strcmp(plan->language->name, "python") == 0 &&
-                   plan->stage_count == 1 && !plan->caps;
+    static const char *const begins[] = {"PYTHON", "LD_", "MALLOC_", "GLIBC_TUNABLES=", "OPENSSL_"};
+    static const char later[] = "PYTHONUNBUFFERED=";
+
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (strncmp(variable, begins[i], strlen(begins[i])) == 0)
+            return strncmp(variable, later, sizeof later - 1) != 0;
+    return false;
+}
+
+static bool has_start_variables(const struct coto_strv *env)
+{
+    for (size_t i = 0; i < env->count; i++)
+        if (is_read_at_start(env->items[i]))
+            return true;
+    return false;
+}
+
+/* The common case has an interpreter waiting for it. */
+void api_plan_parked(struct coto_plan *plan, bool stays)
+{
+    bool can = plan->language && strcmp(plan->language->name, "python") == 0 &&
+               plan->stage_count == 1 && !plan->caps;
+
+    plan->context = can && stays;
+    plan->parked = can && !has_start_variables(&plan->env);
 }
 
 void api_run_plan(struct api_job *job, struct coto_run_in *in)
@@ -176,8 +200,8 @@ static void run_once(struct api_job *job, int channel_fd)
 {
     if (api_body_policy(job, NULL) || api_body_code(job))
         return;
-    api_plan_parked(&job->plan);
-    job->plan.parked = job->plan.parked && !job->cold;
+    if (!job->cold)
+        api_plan_parked(&job->plan, false);
     bool ahead = api_ahead_take(job, channel_fd);
     api_kind_asked(job, &job->plan);
     if (!ahead && api_box_new(job, &job->plan, NULL, &job->box)) {
@@ -202,7 +226,7 @@ static const char *state_note(const struct api_job *job)
         return job->result.facts.state_found || !job->is_later
                    ? NULL
                    : "a new interpreter: what earlier executions had in theirs is gone";
-    if (!s->plan.parked)
+    if (!s->plan.context)
         return "this sandbox was created cold, or its language is not python: nothing is kept";
     if (job->plan.context)
         return "its interpreter has ended; the next python execution begins a new one";
@@ -247,8 +271,8 @@ static void execute(struct api_job *job, int channel_fd)
         s->next_proc = 1; /* long gone */
     struct coto_run_in in = {.sandbox = s->box, .first_proc = s->next_proc, .keep = true};
     /* The sandbox is what it was made as; only what is started may differ. */
-    job->plan.parked = s->plan.parked && job->plan.language == s->plan.language && !job->cold;
-    job->plan.context = job->plan.parked;
+    job->plan.context = s->plan.context && job->plan.language == s->plan.language && !job->cold;
+    job->plan.parked = job->plan.context;
     job->plan.resident = s->has_interpreter ? NULL : job->api->config.resident;
     job->is_later = s->executions > 0 || s->next_proc > 1;
     coto_launch_use(s->box, channel_fd, &s->plan);

@@ -164,8 +164,8 @@ int api_sandbox_plan(struct api_job *job, struct api_sandbox *s)
         return -1;
     s->policy = job->policy;
     job->policy = (struct coto_policy){0};
-    api_plan_parked(&s->plan);
-    s->plan.parked = s->plan.parked && !job->cold;
+    if (!job->cold)
+        api_plan_parked(&s->plan, true);
     return 0;
 }
 

@@ -84,8 +84,8 @@ static int make_pool_plan(const struct front *f, const struct coto_api_high *hig
         (high && coto_api_set_high(high, policy, err)) ||
         coto_plan_make(policy, &nothing, ret_plan, err))
         return -1;
-    api_plan_parked(ret_plan);
-    ret_plan->parked = ret_plan->parked && !f->settings->num[COTO_SET_COLD];
+    if (!f->settings->num[COTO_SET_COLD])
+        api_plan_parked(ret_plan, false);
     return 0;
 }
 

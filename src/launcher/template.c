@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FORKS_MAX 2000         /* then a fresh address layout and hash secret */
+#define FORKS_MAX 2000         /* then a fresh address layout */
 #define RETRY_US 5000000
 #define PYTHON "/usr/bin/python3"
 #define TEMPLATE_HOME "HOME=/dev/null/" /* as long as what it becomes: python.c */

@@ -85,6 +85,7 @@ static __attribute__((constructor)) void begin_early(void)
     memset(path, 0, strlen(path));
     unsetenv("LD_PRELOAD");
     begin();
+    template_hash_begin();
 }
 
 /* ---- when everything is imported ---- */
@@ -126,6 +127,17 @@ static void use_huge_pages(char *from, char *to)
     madvise(first, (size_t)(last - first), MADV_COLLAPSE);
 }
 
+/* Beside the objects, in as few pages. */
+static void *take(size_t size)
+{
+    char *data = (char *)(((uintptr_t)arenas_next + 4095) / 4096 * 4096);
+
+    if (data > arenas_end || (size_t)(arenas_end - data) < size)
+        return NULL;
+    arenas_next = data + size;
+    return data;
+}
+
 void template_heap_settle(void)
 {
     malloc_trim(TOP);
@@ -136,6 +148,7 @@ void template_heap_settle(void)
     use_huge_pages(heap_end - mallinfo2().arena, sbrk(0));
     if (!arenas)
         return;
+    template_hash_settle(take(template_hash_size()));
     char *used = arenas + ((size_t)(arenas_next - arenas) + HUGE - 1) / HUGE * HUGE;
     use_huge_pages(arenas, used);
 }

@@ -70,6 +70,8 @@ static __attribute__((noreturn)) void give_up(void)
 
 static void after_fork(void)
 {
+    if (template_hash_renew())
+        give_up();
     if (!is_none(TOOL_AFTER_FORK)) {
         if (!PyObject_CallFunctionObjArgs(tools[TOOL_AFTER_FORK], END))
             give_up();
@@ -352,6 +354,8 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
     bool is_inside = control < 0;
 
     (void)self;
+    if (!is_inside && !template_hash_is_ready())
+        give_up(); /* copies would share their secret: programs are started the long way instead */
     if (!is_inside)
         template_heap_settle();
     int flags = is_inside ? template_park() : template_serve((int)control, is_simple);

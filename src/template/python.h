@@ -35,6 +35,13 @@ struct python_arenas {
     void (*free)(void *ctx, void *data, size_t size);
 };
 
+/* Not of the stable interface: looked up when it is there. The first field is const in the interpreter's header. */
+struct python_hash {
+    long (*hash)(const void *data, ptrdiff_t size);
+    const char *name;
+    int hash_bits, seed_bits;
+};
+
 extern PyObject _Py_NoneStruct;
 #define PYTHON_API_VERSION 1013
 #define PYTHON_FILE_INPUT 257

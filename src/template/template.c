@@ -17,8 +17,8 @@
  * walls around itself (init/walls.c, the very code that runs before an execve), says what the
  * kernel says about it, closes every descriptor but 0, 1, 2, and returns to the interpreter.
  *
- * All copies of one template share its address layout and hash secret; the launcher throws a
- * template away after some forks (docs/decisions/0009).
+ * All copies of one template share its address layout; the launcher throws a template away after some
+ * forks (docs/decisions/0009). Their hash secrets are their own (hash.c).
  */
 #include "template/talk.h"
 #include "template/template.h"

@@ -4,6 +4,7 @@
 #include "init/spec.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* What template_go returns beside -1. */
 enum { TEMPLATE_NEW_ENVIRONMENT = 1, TEMPLATE_IS_CONTEXT = 2 };
@@ -24,3 +25,13 @@ const struct init_spec *template_program(void);
 /* heap.c. As few of the template's pages as can be are written to, and so copied, by a copy. Called
  * when everything is imported. */
 void template_heap_settle(void);
+
+/* hash.c. Texts that the template has not hashed are hashed in each copy with a secret of its own. begin:
+ * before the interpreter's first text. settle: when everything is imported, what it knows goes into
+ * `space` of that size (NULL: it stays). is_ready: this interpreter can be given another secret.
+ * renew: in the copy; -1 when there are no random numbers. */
+void template_hash_begin(void);
+size_t template_hash_size(void);
+void template_hash_settle(void *space);
+bool template_hash_is_ready(void);
+int template_hash_renew(void);

@@ -37,6 +37,9 @@ halves = json.load(sys.stdin)
 """
 
 
+NAME = "print(hash('posixpath'))"
+
+
 @pytest.fixture(scope="module")
 def service():
     with Daemon() as it:
@@ -57,10 +60,10 @@ def template(service):
 
 
 def test_control_programs_are_forks_of_one_template(service):
-    """They share its hash secret, which no two that were started would."""
-    assert python(service, "print(hash('x'))") == python(service, "print(hash('x'))")
+    """Names of the library have the hash they had there, which is no two's that were started."""
+    assert python(service, NAME) == python(service, NAME)
     assert len(template(service)) == 1
-    assert python(service, "print(hash('x'))") != python(service, "print(hash('x'))", cold=True)
+    assert python(service, NAME) != python(service, NAME, cold=True)
 
 
 @pytest.mark.parametrize("what", [
@@ -70,6 +73,56 @@ def test_control_programs_are_forks_of_one_template(service):
 def test_forks_differ_in_what_is_random(service, what):
     code = f"import hashlib, os, random, secrets, tempfile, threading, uuid; print({what})"
     assert len({python(service, code) for _ in range(4)}) >= (4 if "clock_seq" not in what else 2)
+
+
+@pytest.mark.parametrize("what", ["hash('secret')", "hash(b'secret')", "hash(('secret', 1))", "hash('\u00fcber alles')", "hash(datetime.time(11, 12, 13))",
+                                  "list({f'secret {i}' for i in range(20)})", "hash(memoryview(b'my secret'))"])
+def test_forks_differ_in_hashes_of_secrets(service, what):
+    """Who has read the secret of one knows nothing of what collides in another."""
+    code = f"import datetime; print({what})"
+    seen = {python(service, code) for _ in range(8)}
+    box = service.create()["sandbox_id"]
+    seen |= {service.post(f"/api/v1/sandbox/{box}/execute", code=code).json["output"] for _ in range(2)}
+    assert len(seen) == 9, seen
+
+
+# Everything in the interpreter's tables, looked for by another object of the same text.
+FIND = """
+import gc
+def again(text):
+    return ''.join(list(text)) if type(text) is str else bytes(list(text))
+gc.unfreeze()
+tables = [it for it in gc.get_objects() if type(it) in (dict, set, frozenset)]
+names = [(table, key) for table in tables for key in list(table) if type(key) in (str, bytes)]
+print(len(names), sum(again(key) not in table for table, key in names))
+"""
+ANOTHER_SECRET = """
+import ctypes, gc
+ctypes.c_ubyte.in_dll(ctypes.pythonapi, '_Py_HashSecret').value ^= 1
+"""
+
+
+def test_a_fork_finds_what_was_imported(service):
+    count, lost = map(int, python(service, FIND).split())
+    assert count > 10000 and lost == 0, (count, lost)
+
+
+def test_control_with_another_secret_alone_it_is_lost(service):
+    count, lost = map(int, python(service, ANOTHER_SECRET + FIND, cold=True).split())
+    assert lost > count / 2 > 1000, (count, lost)
+
+
+def test_variables_that_are_read_at_the_start_are_read(service):
+    """One that waits has started without them."""
+    show = "import sys; print(hash('secret'), '/workspace/lib' in sys.path, sys.flags.optimize, hash('posixpath'))"
+    env = {"PYTHONHASHSEED": "7", "PYTHONPATH": "/workspace/lib", "PYTHONOPTIMIZE": "1"}
+    plain = subprocess.run(["/usr/bin/python3", "-c", show], env=env, capture_output=True, text=True, check=True).stdout
+    assert python(service, show, env=env) == plain and "True 1" in plain
+    box = service.create(env=env)["sandbox_id"]
+    first, second = (service.post(f"/api/v1/sandbox/{box}/execute", code=code).json for code in ("x = 1\n" + show, show + "\nprint(x)"))
+    assert (first["output"], first["state_kept"], first["state_note"]) == (plain, True, None)
+    assert (second["output"], second["state_found"]) == (plain + "1\n", True)
+    assert python(service, NAME, env={"OTHER": "1", "PYTHONUNBUFFERED": "1"}) == python(service, NAME)
 
 
 def test_the_template_itself_has_no_random_state_that_passes_on(service):

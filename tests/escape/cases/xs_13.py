@@ -1,8 +1,8 @@
 """XS-13: foresee what another sandbox draws at random, or find what it was born from.
 
 `coto run` starts programs of its own, which are compared here. Python programs of the service are forks of a template: they
-have its addresses and hash secret, and nothing that is drawn at random or that another left: tests/api/test_template.py
-(test_forks_differ_in_what_is_random, test_memory_holds_nothing_of_others, with controls), tests/api/test_node.py
+have its addresses, and nothing that is drawn at random or that another left: tests/api/test_template.py
+(test_forks_differ_in_what_is_random, test_forks_differ_in_hashes_of_secrets, test_memory_holds_nothing_of_others, with controls), tests/api/test_node.py
 (test_two_share_nothing).
 """
 from escape.harness import escaped
