@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include "base/json.h"
+#include "kernel/sched.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,6 +34,7 @@ int coto_cli_catch_signals(struct coto_err *err)
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     sigset_t mask;
 
+    coto_sched_be_prompt(0);
     signal(SIGPIPE, SIG_IGN);
     sigemptyset(&mask);
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)

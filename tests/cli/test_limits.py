@@ -1,6 +1,7 @@
 """Limits: enforced, measured, and as the kernel's own files say (R1.3, R1.4, R3.1, R3.2, R3.5)."""
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -35,6 +36,7 @@ HARD_TO_END = {
 }
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("how", HARD_TO_END)
 def test_timeout_ends_everything(how, leftovers):
     """Back within 1.3 s with 124, whatever the program does; nobody of it lives on."""
@@ -45,6 +47,20 @@ def test_timeout_ends_everything(how, leftovers):
 
     fastest(measure, 1.3)
     assert not leftovers(0.5)
+
+
+def turn_of(pid):
+    """How long the kernel lets a process run at a time, ns; None before Linux 6.12."""
+    found = re.search(r"^se\.slice\s*:\s*(\d+)", read(f"/proc/{pid}/sched"), re.MULTILINE)
+    return int(found[1]) if found else None
+
+
+def test_who_holds_the_limits_is_heard_among_any_number():
+    """coto and the sandbox's init have short turns, which come soon; the program has those it would have anyway."""
+    usual = turn_of(os.getpid())
+    with running("--", *WAITER) as it:
+        assert turn_of(it.program()) == usual
+        assert {turn_of(it.process.pid), turn_of(it.init())} == ({100000} if usual else {None})
 
 
 def test_timeout_holds_for_orphans_that_keep_the_pipes():

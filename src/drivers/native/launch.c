@@ -10,6 +10,7 @@
 #include "base/weak.h"
 #include "drivers/initbin.h"
 #include "kernel/mount.h"
+#include "kernel/sched.h"
 #include "kernel/seccomp.h"
 #include "wire/setup.h"
 
@@ -260,6 +261,7 @@ static int spawn(struct native *n, int cgroup_fd, const struct coto_ns_child *ch
     if (pid < 0)
         return explain_clone(saved, err);
     n->pid = pid;
+    coto_sched_be_prompt(pid);
     return 0;
 }
 
