@@ -33,11 +33,12 @@
 
 /* When a `done` function is called. */
 enum coto_durable {
+    COTO_DURABLE_PROMISES, /* on the disk what somebody comes back for, the rest written */
     COTO_DURABLE_DISK,   /* on the disk: survives a power failure */
     COTO_DURABLE_KERNEL, /* written: survives the end of this process, not of the machine */
     COTO_DURABLE_OFF,    /* at once: what was put last may be lost */
 };
-/* "disk", "kernel", "off". */
+/* "promises", "disk", "kernel", "off". */
 int coto_durable_parse(const char *text, enum coto_durable *ret_durable);
 
 struct coto_execution {
@@ -141,6 +142,7 @@ int coto_records_check(struct coto_records *records, struct coto_err *err);
 
 struct coto_records_stats {
     uint64_t rows, commits, failed; /* written, transactions, rows that were given up */
+    uint64_t synced;                /* of the transactions, those that waited for the disk */
     uint64_t waiting;               /* put and not yet written */
     uint64_t merged;                /* starts whose end came first */
     unsigned interrupted;           /* executions found running at the start */

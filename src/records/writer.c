@@ -65,9 +65,9 @@ void coto_record_free(struct coto_record *record)
 
 int coto_durable_parse(const char *text, enum coto_durable *ret_durable)
 {
-    static const char *const words[] = {"disk", "kernel", "off"};
+    static const char *const words[] = {"promises", "disk", "kernel", "off"};
 
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         if (strcmp(text, words[i]) == 0) {
             *ret_durable = (enum coto_durable)i;
             return 0;
@@ -214,11 +214,27 @@ static int set_sync(struct coto_records *r, bool full)
     return code;
 }
 
+/* A 202, a key and a revocation are relied on later; of an execution that was answered only the row is left. */
+static bool is_relied_on(const struct coto_record *record)
+{
+    return record->promise || record->kept || record->kind == COTO_RECORD_REVOKED;
+}
+
+static bool is_for_the_disk(const struct coto_records *r, const struct coto_record *batch)
+{
+    if (r->config.durable != COTO_DURABLE_PROMISES)
+        return r->config.durable == COTO_DURABLE_DISK;
+    for (; batch; batch = batch->next)
+        if (is_relied_on(batch))
+            return true;
+    return false;
+}
+
 /* One transaction. */
 static int commit(struct coto_records *r, struct coto_record *batch, bool waited_for,
                   struct coto_err *err)
 {
-    int code = set_sync(r, waited_for && r->config.durable == COTO_DURABLE_DISK);
+    int code = set_sync(r, waited_for && is_for_the_disk(r, batch));
 
     if (code == SQLITE_OK)
         code = records_step(r->write[ST_BEGIN]);
@@ -278,6 +294,7 @@ static void settle(struct coto_records *r, struct coto_record *batch, int code,
     bool ok = code == SQLITE_OK;
 
     r->stats.commits += ok;
+    r->stats.synced += ok && r->is_full_sync;
     r->is_failing = !ok;
     if (!ok) {
         r->failing = *err;

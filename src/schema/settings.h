@@ -122,8 +122,8 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
       "connections at once, and 64 more at the unix socket; past it those make room that wait for a request, first of whom none was authorized") \
     X(PEER_CONNECTIONS, "peer-connections", INT, "1024", 1, 65536, "N", START, \
       "and of one address or user; past it one of the same makes room") \
-    X(DURABILITY, "durability", ENUM, "disk", 0, 0, "disk|kernel|off", START, \
-      "when a result is told: once its record is on the disk, written, or at once") \
+    X(DURABILITY, "durability", ENUM, "promises", 0, 0, "promises|disk|kernel|off", START, \
+      "when a result is told: once its record is on the disk (promises: of what somebody comes back for, else written), written, or at once") \
     X(KEEP_DAYS, "keep-days", INT, "30", 1, 3650, "N", START, \
       "records of executions are removed after this") \
     X(DRAIN, "drain", DURATION, "30s", 0, 3600000, "TIME", LIVE, \

@@ -48,8 +48,8 @@ def kill_at_work(service, told, kill=restart):
 
 
 @pytest.mark.parametrize("durability, kill", [
-    ("disk", restart), ("kernel", restart), ("disk", Service.kill_front),
-], ids=["disk", "kernel", "front"])
+    ("promises", restart), ("disk", restart), ("kernel", restart), ("disk", Service.kill_front),
+], ids=["promises", "disk", "kernel", "front"])
 def test_what_was_acknowledged_survives_kill(make_service, durability, kill):
     service = make_service(f"--durability={durability}")
     told = []

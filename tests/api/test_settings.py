@@ -48,7 +48,7 @@ def test_file_and_flags(service):
     ("prot: 1", ["no setting 'prot'", "port"]),
     ("port: many", ["port: 'many' is not possible", "0 to 65535"]),
     ("idle: [1s, 2s]", ["idle: takes one value"]),
-    ("durability: maybe", ["disk|kernel|off"]),
+    ("durability: maybe", ["promises|disk|kernel|off"]),
     ("idle: 1ms", ["1s to 168h"]),
     ("pool-min: 50\npool-max: 10", ["pool-min is larger"]),
     ("port: 1\nport: 2", ["line 2"]),

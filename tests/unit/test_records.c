@@ -350,6 +350,44 @@ static void off_waits_for_nothing(void **state)
     assert_int_equal(number("SELECT count(*) FROM executions"), 1);
 }
 
+static struct coto_record *with_key(struct coto_record *record, const char *key)
+{
+    record->kept = calloc(1, sizeof *record->kept);
+    strcpy(record->kept->tenant, record->u.execution.tenant);
+    strcpy(record->kept->key, key);
+    strcpy(record->kept->request_hash, "hash");
+    record->kept->status = 200;
+    coto_buf_add(&record->kept->reply, "{}", 2);
+    return record;
+}
+
+static uint64_t synced_by(enum coto_durable durable, struct coto_record *record)
+{
+    struct coto_records_stats stats;
+
+    coto_records_close(records);
+    assert_int_equal(open_with(durable, 0), 0);
+    put_and_wait(record);
+    assert_int_equal(failed, 0);
+    coto_records_get_stats(records, &stats);
+    assert_true(stats.commits >= 1);
+    return stats.synced;
+}
+
+static void only_what_is_relied_on_waits_for_the_disk(void **state)
+{
+    struct coto_record *promised = execution(3, "ok");
+
+    (void)state;
+    assert_non_null(coto_record_promise(promised));
+    coto_buf_add(&promised->promise->outcome, "{}", 2);
+    assert_int_equal(synced_by(COTO_DURABLE_PROMISES, execution(1, "ok")), 0);
+    assert_int_equal(synced_by(COTO_DURABLE_PROMISES, promised), 1);
+    assert_int_equal(synced_by(COTO_DURABLE_PROMISES, with_key(execution(4, "ok"), "key")), 1);
+    assert_int_equal(synced_by(COTO_DURABLE_KERNEL, with_key(execution(5, "ok"), "another")), 0);
+    assert_int_equal(synced_by(COTO_DURABLE_DISK, execution(6, "ok")), 1);
+}
+
 static void what_is_too_old_goes(void **state)
 {
     (void)state;
@@ -641,6 +679,7 @@ int main(void)
         TEST(an_answer_is_kept_with_its_record),
         TEST(a_revoked_token_stays_revoked),
         TEST(off_waits_for_nothing),
+        TEST(only_what_is_relied_on_waits_for_the_disk),
         TEST(what_is_too_old_goes),
         TEST(sandboxes_that_ended_are_not_too_many),
         TEST(who_fills_a_table_pushes_out_nobody_else),

@@ -261,7 +261,8 @@ static int spawn(struct native *n, int cgroup_fd, const struct coto_ns_child *ch
     if (pid < 0)
         return explain_clone(saved, err);
     n->pid = pid;
-    coto_sched_be_prompt(pid);
+    if (!native_serves) /* which has time for it: an execution there may end a second late */
+        coto_sched_be_prompt(pid);
     return 0;
 }
 
