@@ -4,6 +4,10 @@
  * interpreter's own heap is put into huge pages, of which there are two where there were a thousand.
  * The first write of a copy takes one apart, for itself, which still costs less.
  *
+ * A page of a file is not copied by a fork but found again at its first use, which is a fault each, some forty
+ * of the interpreter's own code in the shortest program; unless its mapping has a page of its own. So one page of it is
+ * written to, with what it has.
+ *
  * Then every page that a copy writes to is copied. What it allocates would fill the holes all
  * over the heap, a page each; so the holes are filled before, once, and a copy's new objects lie
  * together on pages that nothing else is on.
@@ -11,6 +15,10 @@
 #include "template/python.h"
 #include "template/template.h"
 
+#include "base/own.h"
+
+#include <fcntl.h>
+#include <link.h>
 #include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -127,6 +135,31 @@ static void use_huge_pages(char *from, char *to)
     madvise(first, (size_t)(last - first), MADV_COLLAPSE);
 }
 
+/* By /proc/self/mem, which leaves the mapping's protection alone. Where that is forbidden a copy has its faults. */
+static int own_a_page(struct dl_phdr_info *object, size_t size, void *mem_fd)
+{
+    bool is_used = object->dlpi_name[0] == '\0' || strstr(object->dlpi_name, "/libc.so");
+
+    (void)size;
+    for (int i = 0; is_used && i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+        uintptr_t address = object->dlpi_addr + part->p_vaddr;
+        char byte;
+        if (part->p_type == PT_LOAD && !(part->p_flags & PF_W) &&
+            pread(*(int *)mem_fd, &byte, 1, (off_t)address) == 1)
+            (void)!pwrite(*(int *)mem_fd, &byte, 1, (off_t)address);
+    }
+    return 0;
+}
+
+static void have_code_copied(void)
+{
+    coto_auto_fd fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+
+    if (fd >= 0)
+        dl_iterate_phdr(own_a_page, &fd);
+}
+
 /* Beside the objects, in as few pages. */
 static void *take(size_t size)
 {
@@ -141,6 +174,7 @@ static void *take(size_t size)
 void template_heap_settle(void)
 {
     malloc_trim(TOP);
+    have_code_copied();
     fill_bins();
     fill_pools();
     char *heap_end = sbrk(0);
