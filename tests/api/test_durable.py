@@ -325,7 +325,7 @@ def test_what_a_full_disk_kept_from_the_records_runs_once(make_service):
         make_room()
         service.kill_front()
         end = wait_until(lambda: (it := row())["state"] not in ("queued", "running") and it, "the end")
-        assert end["result"]["output"] == "x\n" if "result" in end else "lost" in end["error"]["message"]
+        assert end["result"]["output"] == "x\n" if "result" in end else "lost" in end["error"]["message"], end
         assert list((service.state / "async").iterdir()) == []
 
 

@@ -164,7 +164,7 @@ def test_the_profiles_are_all_there_are():
     ("run --require land", {"landlock"}), ("run --require seccomp,landlock,pid", {"pid_namespace", "pids"}),
     ("run --report-include=code,", {"prompt", "output", "env"}), ("run --workspace-writable ", {"all", "output"}),
     ("test --runner ", {"go", "pytest", "unittest", "node", "ctest", "make"}), ("serve --high-isolation ", {"container", "docker", "none"}),
-    ("serve --durability=", {"disk", "kernel", "off"}), ("serve --cold ", {"no", "yes"}), ("serve --allow-isolation h", {"high"}),
+    ("serve --durability=", {"promises", "disk", "kernel", "off"}), ("serve --cold ", {"no", "yes"}), ("serve --allow-isolation h", {"high"}),
     ("image sbom box:1 --format ", {"spdx", "cyclonedx"}), ("image sbom --format c", {"cyclonedx"}), ("pki issue ", {"server", "client"}),
     ("token keygen ", {"hs256", "es256", "eddsa", "rs256"}), ("token keygen e", {"es256", "eddsa"}),
     ("run --image ", {"box:1"}), ("image show ", {"box:1"}), ("image verify b", {"box:1"}),
