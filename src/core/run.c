@@ -625,8 +625,9 @@ static int conclude(struct coto_session *s, struct coto_err *err)
     /* What died together with a killed init was reaped by nobody: then nothing is known. */
     if (used->of_reaped && !s->exited)
         used->cpu_user_us = used->cpu_system_us = used->memory_peak_bytes = -1;
-    /* Nothing is an account too, of a clock that goes in ticks as gVisor's does. */
-    if (s->init_user_us || s->init_system_us || (s->exited && used->cpu_user_us < 0)) {
+    /* Nothing is an account too, of a clock that goes in ticks as gVisor's does; but not of an
+     * interpreter that goes on, for which nobody was waited. */
+    if (s->init_user_us || s->init_system_us || (s->exited && !s->plan->context && used->cpu_user_us < 0)) {
         used->cpu_user_us = s->init_user_us;
         used->cpu_system_us = s->init_system_us;
     }
