@@ -154,9 +154,9 @@ static int write_request(const struct api_job *job)
                             s ? (int)s->next_proc : 0, "body", job->body);
     char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
     char path[PATH];
-    coto_auto_fd fd =
-        open(api_async_path(job->api, job->id, "in", path), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
+    unlink(api_async_path(job->api, job->id, "in", path)); /* of a life that was killed right here */
+    coto_auto_fd fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     unlink(path);
     bool written = text && fd >= 0 && coto_fd_write_all(fd, text, strlen(text)) == 0 &&
                    lseek(fd, 0, SEEK_SET) == 0;

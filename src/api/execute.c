@@ -14,23 +14,30 @@
 #define PROCS_MAX 60000 /* a frame has 16 bits for a process number */
 
 /* What an interpreter, or its loader and libraries, read when they start: one that waits has been through
- * that. PYTHONUNBUFFERED it takes later too (python.py). */
+ * that. PYTHONUNBUFFERED it takes later too (python.py), and the usual LANG it has. */
 static bool is_read_at_start(const char *variable)
 {
-    static const char *const begins[] = {"PYTHON", "LD_", "MALLOC_", "GLIBC_TUNABLES=", "OPENSSL_"};
+    static const char *const begins[] = {"PYTHON", "LANG=", "LC_", "LD_", "MALLOC_", "GLIBC_TUNABLES=", "OPENSSL_"};
     static const char later[] = "PYTHONUNBUFFERED=";
 
+    if (strncmp(variable, later, sizeof later - 1) == 0 || strcmp(variable, "LANG=C.UTF-8") == 0)
+        return false;
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         if (strncmp(variable, begins[i], strlen(begins[i])) == 0)
-            return strncmp(variable, later, sizeof later - 1) != 0;
+            return true;
     return false;
 }
 
-static bool has_start_variables(const struct coto_strv *env)
+/* Others than `known` has. */
+static bool has_start_variables(const struct coto_strv *env, const struct coto_strv *known)
 {
-    for (size_t i = 0; i < env->count; i++)
-        if (is_read_at_start(env->items[i]))
+    for (size_t i = 0; i < env->count; i++) {
+        bool is_known = !is_read_at_start(env->items[i]);
+        for (size_t j = 0; j < known->count && !is_known; j++)
+            is_known = strcmp(env->items[i], known->items[j]) == 0;
+        if (!is_known)
             return true;
+    }
     return false;
 }
 
@@ -41,7 +48,7 @@ void api_plan_parked(struct coto_plan *plan, bool stays)
                plan->stage_count == 1 && !plan->caps;
 
     plan->context = can && stays;
-    plan->parked = can && !has_start_variables(&plan->env);
+    plan->parked = can && !has_start_variables(&plan->env, &(struct coto_strv){0});
 }
 
 void api_run_plan(struct api_job *job, struct coto_run_in *in)
@@ -222,6 +229,8 @@ static const char *state_note(const struct api_job *job)
 {
     const struct api_sandbox *s = job->sandbox;
 
+    if (job->plan.context && !job->plan.resident && has_start_variables(&job->plan.env, &s->plan.env))
+        return "its interpreter had started: variables that it reads then (PYTHONPATH) count at create, or with cold";
     if (job->result.facts.state_kept)
         return job->result.facts.state_found || !job->is_later
                    ? NULL

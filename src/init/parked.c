@@ -190,7 +190,8 @@ int init_parked_adopt(struct init *init, const struct coto_frame *frame, const i
         stdio[i] = theirs[i] >= 0 ? theirs[i] : i;
     init->parked_fd = channel_fd;
     init->has_answered = init->is_resident = true;
-    if (send_program(init, frame, stdio))
+    /* One that would not start has ended by now, and that is what becomes of the program. */
+    if (send_program(init, frame, stdio) && errno != EPIPE)
         return coto_err_set(err, COTO_ERR_LIMIT, errno, "hand a program to its interpreter");
     init->context = frame->proc;
     return 0;

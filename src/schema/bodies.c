@@ -29,7 +29,7 @@ const struct coto_body_field coto_body_fields[] = {
       "standard input of the code; not together with input")
     F(IN_RUNS, "args", TEXTS, none, PLAIN, 0, 4096, "", "arguments of the program")
     F(IN_ALL, "env", PAIRS, none, PLAIN, 0, 1024, "",
-      "variables of the program; it gets these and a few fixed ones, none of the service's. What an interpreter reads when it starts (PYTHONPATH, PYTHONHASHSEED, LD_LIBRARY_PATH) has it started for them; in a sandbox that keeps state they count when it is created")
+      "variables of the program; it gets these and a few fixed ones, none of the service's. What an interpreter reads when it starts (PYTHONPATH, PYTHONHASHSEED, LD_LIBRARY_PATH) has it started for them; in a sandbox that keeps state they count at create")
     F(IN_ALL, "files", LIST, file, PLAIN, 0, 1000, "",
       "files put into the workspace before anything runs")
     F(IN_ALL, "timeout_seconds", NUMBER, none, PLAIN, 0, COTO_API_TIMEOUT, "",

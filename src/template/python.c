@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -41,10 +42,13 @@ enum tool {
     TOOL_HANDLERS,
     TOOL_HANDLER_COUNT,
     TOOL_STDIN, /* None: it was started without one */
+    TOOL_USE_USER_SITE,
+    TOOL_USER_SITE, /* where those modules would be */
     TOOL_COUNT,
 };
 
 static PyObject *tools[TOOL_COUNT];
+static char user_site[4096];
 static struct {
     PyObject *main, *builtins, *file, *cached, *native_id, *flush, *read, *from_string, *exec, *zero, *one;
 } words;
@@ -287,6 +291,8 @@ static void run_programs(int flags)
         if (flags & TEMPLATE_NEW_ENVIRONMENT &&
             !PyObject_CallFunctionObjArgs(tools[TOOL_TAKE_ENVIRONMENT], list_of(&spec->env, 0), END))
             give_up();
+        if (!dict && access(user_site, F_OK) == 0 && !PyObject_CallFunctionObjArgs(tools[TOOL_USE_USER_SITE], END))
+            PyErr_Clear();
         PyObject *source = load(&spec->argv, &name);
         dict = dict ? dict : new_main(name);
         int status = run(source, name, dict);
@@ -314,6 +320,10 @@ static PyObject *py_hand_over(PyObject *self, PyObject *args)
         tools[i] = PyTuple_GetItem(args, i);
         Py_IncRef(tools[i]);
     }
+    PyObject *place = PyUnicode_EncodeFSDefault(tools[TOOL_USER_SITE]);
+    if (place)
+        snprintf(user_site, sizeof user_site, "%s", PyBytes_AsString(place));
+    PyErr_Clear();
     words.main = PyUnicode_InternFromString("__main__");
     words.builtins = PyUnicode_InternFromString("__builtins__");
     words.file = PyUnicode_InternFromString("__file__");

@@ -59,6 +59,8 @@ PyObject *PySys_GetObject(const char *name);
 int PySys_SetObject(const char *name, PyObject *value);
 PyObject *PyUnicode_InternFromString(const char *text);
 PyObject *PyUnicode_DecodeFSDefault(const char *text);
+PyObject *PyUnicode_EncodeFSDefault(PyObject *text);
+char *PyBytes_AsString(PyObject *bytes);
 PyObject *PyBytes_FromStringAndSize(const char *data, ptrdiff_t size);
 PyObject *PyLong_FromLong(long value);
 long PyLong_AsLong(PyObject *object);

@@ -10,9 +10,11 @@ program like any other, behind its walls, and takes one program after the other 
 """
 import sys
 
-if sys.argv[1] == '-':
-    del sys.path[0]  # the workspace, where a program may have left modules of these names
-else:
+IS_SAFE = getattr(sys.flags, 'safe_path', False)  # then nothing stands before PYTHONPATH
+if sys.argv[1] == '-':  # what is imported here is the library's, whatever lies in the workspace or in PYTHONPATH
+    PATH = sys.path[not IS_SAFE:]
+    sys.path[:] = [place for place in PATH if place.startswith(sys.base_prefix + '/lib')]
+elif not IS_SAFE:
     sys.path[0] = '/dev/null'  # a directory of the host, whose names would be remembered
 
 import _imp
@@ -23,6 +25,9 @@ import gc
 import io
 import os
 import threading
+
+if sys.argv[1] == '-':
+    sys.path[:] = PATH
 
 
 class Care:
@@ -103,15 +108,33 @@ streams = Streams()
 def take_environment(items):
     """Most of it is there already; each change costs."""
     wanted = dict(item.split('=', 1) for item in items)
+    zone, home = os.environ.get('TZ'), os.environ.get('HOME')
     for name in [name for name in os.environ if name not in wanted]:
         del os.environ[name]
     for name, value in wanted.items():
         if os.environ.get(name) != value:
             os.environ[name] = value
-    if 'TZ' in wanted and 'time' in sys.modules:
+    if 'time' in sys.modules and wanted.get('TZ') != zone:
         sys.modules['time'].tzset()
+    if 'site' in sys.modules and wanted.get('HOME') != home:
+        sys.modules['site'].USER_BASE = sys.modules['site'].USER_SITE = None
+        use_user_site()
     if streams.live or wanted.get('PYTHONUNBUFFERED'):
         streams.take(bool(wanted.get('PYTHONUNBUFFERED')))
+
+
+def use_user_site():
+    """Modules in the program's home: when this interpreter started there was none."""
+    site = sys.modules['site']
+    place = site.ENABLE_USER_SITE and site.getusersitepackages()
+    if not place or place in sys.path or not os.path.isdir(place):
+        return
+    end = len(sys.path)
+    site.addsitedir(place)
+    found = sys.path[end:]
+    del sys.path[end:]
+    at = min([sys.path.index(it) for it in site.getsitepackages() if it in sys.path], default=end)
+    sys.path[at:at] = found  # where it would have been
 
 
 def after_fork():
@@ -121,6 +144,11 @@ def after_fork():
         sys.modules['random'].seed()
     if 'numpy.random' in sys.modules:
         sys.modules['numpy'].random.seed()
+
+
+def set_first_place(place):
+    if not IS_SAFE:
+        sys.path[0] = place
 
 
 def load(argv):
@@ -136,11 +164,11 @@ def load(argv):
 def read_program(argv):
     if argv[1] == '-c':
         sys.argv = ['-c'] + argv[3:]
-        sys.path[0] = ''
+        set_first_place('')
         return argv[2], '<string>'
     sys.argv = argv[1:]
     full = argv[1] if argv[1].startswith('/') else os.path.abspath(argv[1])
-    sys.path[0] = full.rpartition('/')[0] or '/'
+    set_first_place(full.rpartition('/')[0] or '/')
     fd = os.open(argv[1], os.O_RDONLY | os.O_CLOEXEC)
     source = piece = os.read(fd, 65536)
     while piece:
@@ -196,7 +224,7 @@ def tools(care):
             threading.main_thread(), random and random._random.Random.seed, random and random._inst,
             load, failed, flush, wind_up, builtins,
             _thread._count, getattr(threading, '_threading_atexits', None), atexit._ncallbacks, care.exits, care.handlers, care.handler_count,
-            sys.stdin)
+            sys.stdin, use_user_site, getattr(sys.modules.get('site'), 'USER_SITE', None) or '')
 
 
 # ---- without the library ----
@@ -255,13 +283,17 @@ def run_program(argv, main):
 def stay():
     """One program after the other, in the same __main__."""
     channel, ours, stdin = Channel(), sys.modules['__main__'], sys.stdin
-    sys.path.insert(0, '')
+    if not IS_SAFE:
+        sys.path.insert(0, '')
     main = sys.modules['__main__'] = type(ours)('__main__')
     main.__builtins__ = builtins
-    pid = os.getpid()
+    pid, given, changed = os.getpid(), None, None
     while True:
         argv, env = channel.receive()
-        take_environment(env)
+        if given is None:  # the interpreter itself changes this one where it starts in the C locale
+            given = [item for item in env if item.startswith('LC_CTYPE=')]
+            changed = [f'LC_CTYPE={value}' for name, value in os.environ.items() if name == 'LC_CTYPE']
+        take_environment(changed + [item for item in env if item not in given])
         status = flush(run_program(argv, main.__dict__))
         if os.getpid() != pid:  # the program has forked, and this is not who was asked
             os._exit(flush(wind_up(status)))

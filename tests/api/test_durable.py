@@ -144,6 +144,21 @@ def test_what_waits_for_the_next_life_keeps_its_input(make_service, text):
     assert row["state"] == "finished" and row["result"]["stdout"] == f"{text}\n", row.get("error") or row["result"]["stdout"]
 
 
+def test_what_was_killed_while_it_began_begins_in_the_next_life(make_service):
+    """Its request had a name for a moment, which is still there."""
+    service = make_service("--workers=1")
+    service.run("import time; time.sleep(100)", **{"async": True})
+    wait_until(lambda: begun(service), "the start of the first")
+    execution = service.run("print(5)", **{"async": True}).json["execution_id"]
+    service.kill()
+    left, folder = service.state / "async" / f"{execution}.in", (service.state / "async").stat()
+    left.touch(0o600)
+    os.chown(left, folder.st_uid, folder.st_gid)
+    service.start()
+    row = wait_until(lambda: (it := service.get(f"{EXECUTIONS}/{execution}").json)["state"] in ("finished", "error") and it, "the end")
+    assert row["state"] == "finished" and row["result"]["stdout"] == "5\n", row
+
+
 def test_what_is_accepted_and_cannot_begin_has_an_end(make_service):
     service = make_service()
     reply = service.run("pass", profile="nosuch", **{"async": True})

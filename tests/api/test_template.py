@@ -125,6 +125,73 @@ def test_variables_that_are_read_at_the_start_are_read(service):
     assert python(service, NAME, env={"OTHER": "1", "PYTHONUNBUFFERED": "1"}) == python(service, NAME)
 
 
+def execute(service, box, code, **more):
+    reply = service.post(f"/api/v1/sandbox/{box}/execute", code=code, **more)
+    assert reply.status == 200, reply.json
+    return reply.json
+
+
+def in_both(service, code, **new):
+    """What it prints by POST /run, and in a sandbox that keeps state; with the cold ones they are one text."""
+    found = {python(service, code, cold=cold, **new) for cold in (False, True)}
+    box = service.create(**new)["sandbox_id"]
+    found |= {execute(service, box, code, cold=cold)["output"] for cold in (False, True)}
+    assert len(found) == 1, found
+    return found.pop()
+
+
+@pytest.mark.parametrize("env", [{"LANG": "C"}, {"LC_ALL": "POSIX"}, {"LANG": ""}, {"LC_CTYPE": "C"}, {"LANG": "C.UTF-8"}, {"TZ": "Asia/Tokyo"},
+                                 {"HOME": "/tmp"}], ids=str)
+def test_it_is_as_if_it_had_started_with_its_variables(service, env):
+    code = ("import locale, os, site, sys, time; print(sys.flags.utf8_mode, locale.getpreferredencoding(), os.environ.get('LC_CTYPE'), "
+            "site.USER_SITE, time.tzname, [p for p in sys.path if p.startswith(('/tmp', '/workspace/'))])")
+    in_both(service, code, env=env)
+
+
+def test_pythonpath_without_the_programs_own_place(service):
+    files = [{"path": "lib/foo.py", "content": "v = 7\n"}]
+    env = {"PYTHONSAFEPATH": "1", "PYTHONPATH": "/workspace/lib"}
+    assert in_both(service, "import foo, sys; print(foo.v, sys.path)", env=env, files=files).startswith("7 ['/workspace/lib'")
+
+
+@pytest.mark.parametrize("home, env", [("", {}), ("h/", {"HOME": "/workspace/h"})])
+def test_modules_in_the_programs_home(service, home, env):
+    place = f"{home}.local/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+    files = [{"path": f"{place}/foo.py", "content": "x = 1\n"}]
+    assert in_both(service, "import foo, sys; print(foo.x, sys.path[1:])", env=env, files=files).startswith("1 [")
+
+
+def test_a_zone_goes_with_its_execution(service):
+    box = service.create()["sandbox_id"]
+    code = "import time; print(time.tzname[0], time.localtime(0)[3])"
+    assert execute(service, box, code, env={"TZ": "Asia/Tokyo"})["output"] == "JST 9\n"
+    assert execute(service, box, code)["output"] == "UTC 0\n"
+
+
+def test_variables_that_come_too_late_are_told(service):
+    box = service.create()["sandbox_id"]
+    late = execute(service, box, "import os; print(os.environ['PYTHONPATH'])", env={"PYTHONPATH": "/workspace/lib"})
+    assert late["output"] == "/workspace/lib\n" and "PYTHONPATH" in late["state_note"] and "create" in late["state_note"]
+    assert execute(service, box, "pass", env={"OTHER": "1"})["state_note"] is None
+
+
+def test_nothing_of_pythonpath_runs_that_nobody_imports(service):
+    files = [{"path": "lib/threading.py", "content": "print('in its place')\n"}]
+    box = service.create(env={"PYTHONPATH": "/workspace/lib"}, files=files)["sandbox_id"]
+    assert execute(service, box, "print(1)")["output"] == "1\n"
+
+
+@pytest.mark.parametrize("env", [{"PYTHONMALLOC": "nonsense"}, {"PYTHONHASHSEED": "abc"}])
+def test_an_interpreter_that_does_not_start_is_the_programs_end(service, env):
+    """It may have ended before it was handed the program."""
+    for _ in range(8):
+        box = service.create(env=env)["sandbox_id"]
+        result = execute(service, box, "print(1)")
+        assert (result["verdict"], result["output"], result["state_kept"]) == ("nonzero", "", False), result
+        assert next(iter(env)) in result["stderr"]
+        service.delete(f"/api/v1/sandbox/{box}")
+
+
 def test_the_template_itself_has_no_random_state_that_passes_on(service):
     """A context draws one number after the other, and another sandbox draws others."""
     def draw():
