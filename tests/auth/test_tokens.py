@@ -26,11 +26,11 @@ def mode(path):
 @pytest.mark.parametrize("alg", ALGORITHMS)
 def test_others_take_ours(alg, tmp_path):
     private, public = keygen(alg, tmp_path / "keys")
-    text = mint(private, "--iss", "me", "--ttl", "10m", "--scope", "read run", "--sandbox", "s-1")
+    text = mint(private, "--iss", "me", "--ttl", "10m", "--scope", "read write", "--sandbox", "s-1")
     key = public.read_text().strip() if alg == "HS256" else public.read_bytes()
     got = jwt.decode(text, key, algorithms=[alg], audience="coto", issuer="me",
                      options={"require": ["exp", "iat", "jti", "sub"]})
-    assert got["sub"] == "alice" and got["scope"] == "read run" and got["sandbox"] == "s-1"
+    assert got["sub"] == "alice" and got["scope"] == "read write" and got["sandbox"] == "s-1"
     assert got["exp"] - got["iat"] == 600 and abs(got["iat"] - now()) < 60 and len(got["jti"]) == 22
     assert jwt.get_unverified_header(text)["alg"] == alg
     assert taken(text, public, "--iss", "me") == got
@@ -277,6 +277,20 @@ def test_public_key_does_not_sign(tmp_path):
 def test_wrong_usage(flags, word, tmp_path):
     private, _ = keygen("es256", tmp_path)
     refused(coto("token", "mint", "--key", private, "--sub", "alice", *flags), USAGE, word)
+
+
+@pytest.mark.parametrize("scope", ["foo", "read foo", "READ", "reads", "rea", "read,write", " read", "read ", " "])
+def test_a_scope_that_is_none(scope, tmp_path):
+    """It would open nothing."""
+    private, _ = keygen("es256", tmp_path)
+    refused(coto("token", "mint", "--key", private, "--sub", "alice", "--scope", scope), USAGE, "is no scope",
+            "remedy: choose among: read, write, metrics")
+
+
+@pytest.mark.parametrize("scope", ["", "read", "write", "metrics", "metrics read write"])
+def test_scopes(scope, tmp_path):
+    private, _ = keygen("es256", tmp_path)
+    assert jwt.decode(mint(private, "--scope", scope), options={"verify_signature": False})["scope"] == scope
 
 
 def test_times(tmp_path):
