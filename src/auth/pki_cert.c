@@ -77,6 +77,14 @@ static bool is_uri(const char *text)
     return colon && colon > text && colon[1] && strlen(text) < 400;
 }
 
+/* "DSN:host": meant as a kind of name, and no scheme of a URI, which is written small. */
+static bool is_kind(const char *text)
+{
+    size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+
+    return n > 0 && text[n] == ':';
+}
+
 /* The kind of a name as given, and where it begins; -1 when it is none. */
 static int judge_san(const char *text, const char **ret_value)
 {
@@ -91,7 +99,7 @@ static int judge_san(const char *text, const char **ret_value)
         return GEN_IPADD;
     if (is_host(text))
         return GEN_DNS;
-    return is_uri(text) ? GEN_URI : -1;
+    return is_uri(text) && !is_kind(text) ? GEN_URI : -1;
 }
 
 static int add_san(GENERAL_NAMES *names, const char *text, struct coto_err *err)

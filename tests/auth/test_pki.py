@@ -100,10 +100,10 @@ def test_names(ca):
 
 
 @pytest.mark.parametrize("san", ["DNS:a b", "DNS:", "DNS:a..b", "IP:1.2.3", "IP:x", "URI:x", "URI:a b:c", "DNS:a\nb", "e mail",
-                                 "DNS:-x", "URI:h:\x07", "é"])
+                                 "DNS:-x", "URI:h:\x07", "é", "DSN:bar", "EMAIL:a", "X:y"])
 def test_bad_names(ca, san):
     before = everything(ca.dir)
-    refused(ca.run("issue", "server", "a", "--san", san), USAGE, "remedy: ")
+    refused(ca.run("issue", "server", "a", "--san", san), USAGE, "remedy: write DNS:", "IP:", "URI:")
     assert everything(ca.dir) == before
 
 
