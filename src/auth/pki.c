@@ -322,16 +322,20 @@ static void take_back(const struct coto_pki *pki, const struct coto_pki_cert *ce
     }
 }
 
-/* A key that is not here was moved to where it is used. */
+/* A key that is not here was moved to where it is used. `moved` may be NULL. */
 static int put_away(const struct coto_pki *pki, const struct coto_pki_cert *cert,
-                    struct coto_err *err)
+                    struct coto_strv *moved, struct coto_err *err)
 {
     if (mkdirat(pki->dir_fd, "old", 0700) && errno != EEXIST)
         return coto_err_set(err, COTO_ERR_OUTPUT, errno, "'%s/old'", pki->dir);
     for (int i = 0; i < 2; i++) {
         struct move move = move_of(cert, i);
-        if (renameat2(pki->dir_fd, move.from, pki->dir_fd, move.to, RENAME_NOREPLACE) == 0 ||
-            (errno == ENOENT && i > 0))
+        if (renameat2(pki->dir_fd, move.from, pki->dir_fd, move.to, RENAME_NOREPLACE) == 0) {
+            if (moved && (coto_strv_add(moved, move.from) || coto_strv_add(moved, move.to)))
+                return coto_err_set(err, COTO_ERR_SYSTEM, ENOMEM, "revoke");
+            continue;
+        }
+        if (errno == ENOENT && i > 0)
             continue;
         coto_err_set(err, COTO_ERR_OUTPUT, errno, "'%s/%s'", pki->dir, move.to);
         if (i > 0)
@@ -406,7 +410,7 @@ static int replace_pair(const struct coto_pki *pki, const struct coto_pki_cert *
     remove_new(pki, present->name); /* of one that was interrupted */
     if (write_pair(pki, present->name, NEW, key, cert, err))
         return -1;
-    if (put_away(pki, present, err) == 0) {
+    if (put_away(pki, present, NULL, err) == 0) {
         if (place_new(pki, present->name, err) == 0)
             return 0;
         take_back(pki, present);
@@ -511,7 +515,7 @@ static int mark_unknown(struct coto_pki *pki, const char *what, struct coto_strv
 }
 
 int coto_pki_revoke(struct coto_pki *pki, const char *name_or_serial, struct coto_strv *ret_serials,
-                    struct coto_err *err)
+                    struct coto_strv *ret_moved, struct coto_err *err)
 {
     auto_list list = {0};
 
@@ -525,7 +529,7 @@ int coto_pki_revoke(struct coto_pki *pki, const char *name_or_serial, struct cot
         return -1;
     for (size_t i = 0; i < list.count; i++)
         if (is_meant(&list.items[i], name_or_serial) && !list.items[i].is_old &&
-            put_away(pki, &list.items[i], err))
+            put_away(pki, &list.items[i], ret_moved, err))
             return -1;
     return 0;
 }

@@ -56,9 +56,10 @@ struct coto_pki_request {
 int coto_pki_issue(struct coto_pki *pki, const struct coto_pki_request *request,
                    struct coto_pki_cert *ret_cert, struct coto_err *err);
 /* Revokes all unrevoked certificates of a name, or the one with a serial; tells their
- * serials. What is revoked already is no error. */
+ * serials, and the files that were moved: each old name, then the new one. What is revoked
+ * already is no error. */
 int coto_pki_revoke(struct coto_pki *pki, const char *name_or_serial, struct coto_strv *ret_serials,
-                    struct coto_err *err);
+                    struct coto_strv *ret_moved, struct coto_err *err);
 /* Signs the list anew; days 0: as long as the authority lives. */
 int coto_pki_sign_crl(struct coto_pki *pki, int days, struct coto_err *err);
 

@@ -120,18 +120,23 @@ static int run_issue(char **operands, struct coto_err *err)
 static int run_revoke(char **operands, struct coto_err *err)
 {
     coto_auto_strv serials = {0};
+    coto_auto_strv moved = {0};
     coto_auto_buf out = {0};
     auto_pki *pki = NULL;
 
-    if (coto_pki_open(dir_of(), &pki, err) || coto_pki_revoke(pki, operands[0], &serials, err))
+    if (coto_pki_open(dir_of(), &pki, err) ||
+        coto_pki_revoke(pki, operands[0], &serials, &moved, err))
         return -1;
     for (size_t i = 0; i < serials.count; i++)
         coto_buf_addf(&out, "Revoked: serial %s\n", serials.items[i]);
     if (serials.count == 0)
         coto_buf_addf(&out, "'%s' is revoked already.\n", operands[0]);
-    else
-        coto_buf_addf(&out, "Next: give %s/crl.pem to the servers and have them reload\n",
-                      dir_of());
+    for (size_t i = 0; i + 1 < moved.count; i += 2)
+        coto_buf_addf(&out, "Moved: %s/%s to %s/%s\n", dir_of(), moved.items[i], dir_of(),
+                      moved.items[i + 1]);
+    if (serials.count)
+        coto_buf_addf(&out, "A service that reads %s/crl.pem notices by itself; where it reads a "
+                            "copy, give it this one\n", dir_of());
     return coto_tool_print(&out, err);
 }
 

@@ -1,6 +1,7 @@
 """coto pki: openssl and Python's TLS judge its certificates; it never overwrites and never leaks a key."""
 import datetime
 import json
+import os
 import re
 import ssl
 import stat
@@ -145,6 +146,18 @@ def test_revoke(ca):
     assert ca.states() == [("alice", "client", "valid"), ("bob", "client", "revoked")]
     new = ca.issue("client", "bob")  # the name is free again
     assert judged(ca, new, "sslclient").returncode == 0
+
+
+def test_revoke_tells_what_it_did(ca):
+    key = ca.issue("client", "bob").with_name("bob.key")
+    said = ok(ca.run("revoke", "bob"))
+    moved = re.findall(r"^Moved: (\S+) to (\S+)$", said, re.M)
+    assert [source for source, _ in moved] == [f"{ca.dir}/bob.crt", str(key)], said
+    assert all(os.path.exists(to) and not os.path.exists(source) for source, to in moved)
+    assert "notices by itself" in said and "reload" not in said
+    assert "Moved" not in ok(ca.run("revoke", "bob")), "once"
+    ca.issue("client", "far").with_name("far.key").unlink()  # it went to where it is used
+    assert ok(ca.run("revoke", "far")).count("Moved") == 1
 
 
 def test_revoke_by_serial(ca):
