@@ -51,9 +51,8 @@ _coto_options() {
         --workspace-writable --noexec --isolation --runtime --allow-runtime --require
         --allow-missing --seccomp --apparmor --cap-add --network --network-allow
         --idmap --report --report-include --prompt-hash --prompt-file --code
-        --profile --policy --server --token-file --server-ca --client-certificate
-        --client-key --json --quiet --verbose --raw --dry-run'
-    if [[ $verb == test ]]; then flags+=' --runner --junit'; fi
+        --profile --policy --json --quiet --verbose --raw --dry-run'
+    if [[ $verb == test ]]; then flags+=' --runner --junit'; else flags+=' --server --token-file --server-ca --client-certificate --client-key'; fi
     case $prev in
     --lang) _coto_words 'python node sh bash perl ruby php lua c c++ go rust java' ;;
     --env) ;;

@@ -161,7 +161,7 @@ static void print_md_intro(void)
 static int print_options(void)
 {
     print_md_intro();
-    for (int section = 0; section <= COTO_SECTION_CLI; section++) {
+    for (int section = 0; section < COTO_SECTION_COUNT; section++) {
         printf("\n## %s\n\n", coto_section_title((enum coto_opt_section)section));
         puts("| flag | takes | default | variable | what it does |\n|---|---|---|---|---|");
         for (int i = 0; i < COTO_OPT_COUNT; i++)
@@ -285,7 +285,7 @@ static void print_man_options(void)
          "The stronger source wins: default, profile, environment, policy file, flag.\n"
          "Sizes are written 10k, 256m, 1.5g; times 500ms, 30s, 1m30s; none is no limit.\n"
          "A boolean is undone with\n.Fl Fl no\\-name .");
-    for (int section = 0; section <= COTO_SECTION_CLI; section++) {
+    for (int section = 0; section < COTO_SECTION_COUNT; section++) {
         printf(".Ss %s\n.Bl -tag -width Ds\n", coto_section_title((enum coto_opt_section)section));
         for (int i = 0; i < COTO_OPT_COUNT; i++)
             if ((int)coto_options[i].section == section)

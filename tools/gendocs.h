@@ -47,6 +47,11 @@ static inline bool is_repeatable(int opt)
     return coto_options[opt].type == COTO_TYPE_LIST || coto_options[opt].type == COTO_TYPE_MAP;
 }
 
+static inline bool is_of_test(int opt)
+{
+    return coto_verb_has_section("test", coto_options[opt].section);
+}
+
 /* gendocs_completions.c */
 int gendocs_bash(void);
 int gendocs_zsh(void);

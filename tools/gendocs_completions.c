@@ -112,11 +112,16 @@ static void print_bash_flags(void)
 {
     fputs("    local flags='--help", stdout);
     for (int i = 0; i < COTO_OPT_COUNT; i++)
-        printf("%s--%s", i % 6 == 5 ? "\n        " : " ", coto_options[i].name);
+        if (is_of_test(i))
+            printf("%s--%s", i % 6 == 5 ? "\n        " : " ", coto_options[i].name);
     puts("'");
     fputs("    if [[ $verb == test ]]; then flags+='", stdout);
     for (size_t i = 0; i < TEST_FLAG_COUNT; i++)
         printf(" --%s", test_flags[i].name);
+    fputs("'; else flags+='", stdout);
+    for (int i = 0; i < COTO_OPT_COUNT; i++)
+        if (!is_of_test(i))
+            printf(" --%s", coto_options[i].name);
     puts("'; fi");
 }
 
@@ -313,6 +318,13 @@ static void print_zsh_option(int opt)
     print_zsh_value(kind, &words);
 }
 
+static void print_zsh_options(bool of_test)
+{
+    for (int i = 0; i < COTO_OPT_COUNT; i++)
+        if (is_of_test(i) == of_test)
+            print_zsh_option(i);
+}
+
 static void print_zsh_test_flags(void)
 {
     for (size_t i = 0; i < TEST_FLAG_COUNT; i++) {
@@ -433,11 +445,12 @@ int gendocs_zsh(void)
          "    local -a verbs options");
     print_zsh_verbs();
     puts("    options=(\n        '(-h --help)'{-h,--help}'[help]'");
-    for (int i = 0; i < COTO_OPT_COUNT; i++)
-        print_zsh_option(i);
+    print_zsh_options(true);
     puts("    )\n"
          "    if [[ $words[2] == test ]]; then options+=(");
     print_zsh_test_flags();
+    puts("    ); else options+=(");
+    print_zsh_options(false);
     puts("    ); fi");
     print_zsh_cases();
     puts("}\n"

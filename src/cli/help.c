@@ -78,9 +78,11 @@ static void add_option(struct coto_buf *out, enum coto_opt opt)
     add_entry(out, coto_buf_str(&label), coto_buf_str(&help));
 }
 
-static void add_options(struct coto_buf *out)
+static void add_options(struct coto_buf *out, const char *verb)
 {
-    for (int section = 0; section <= COTO_SECTION_CLI; section++) {
+    for (int section = 0; section < COTO_SECTION_COUNT; section++) {
+        if (!coto_verb_has_section(verb, (enum coto_opt_section)section))
+            continue;
         coto_buf_addf(out, "\n%s:\n", coto_section_title((enum coto_opt_section)section));
         for (int i = 0; i < COTO_OPT_COUNT; i++)
             if ((int)coto_options[i].section == section)
@@ -147,7 +149,7 @@ void coto_cli_help_text(const char *name, const struct coto_args_flag *extra, st
     coto_buf_addf(out, "\n%s\n", verb->help);
     add_extra(out, extra);
     if (verb->has_options)
-        add_options(out);
+        add_options(out, verb->name);
 }
 
 int coto_cli_help_verb(const char *verb, const struct coto_args_flag *extra)

@@ -11,7 +11,7 @@
 
 static bool is_shown(int opt)
 {
-    return coto_options[opt].section != COTO_SECTION_CLI || opt == COTO_OPT_PROFILE ||
+    return coto_opt_is_policy((enum coto_opt)opt) || opt == COTO_OPT_PROFILE ||
            opt == COTO_OPT_POLICY;
 }
 

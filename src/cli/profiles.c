@@ -95,7 +95,7 @@ static int print_profile(const struct coto_profile *profile, const struct coto_p
     coto_json_str(&json, "summary", profile->summary);
     coto_json_begin(&json, "options", '[');
     for (int i = 0; i < COTO_OPT_COUNT; i++)
-        if (coto_options[i].section != COTO_SECTION_CLI)
+        if (coto_opt_is_policy((enum coto_opt)i))
             add_value(profile, policy, (enum coto_opt)i, &cells, &json);
     coto_json_end(&json, ']');
     coto_json_end(&json, '}');

@@ -41,7 +41,7 @@ static bool can_travel(const struct coto_policy *policy, enum coto_opt opt)
         return coto_policy_num(policy, opt) == COTO_ISOLATION_PROCESS;
     return is_limit(opt) || opt == COTO_OPT_LANG || opt == COTO_OPT_ENV ||
            opt == COTO_OPT_TIMEOUT || opt == COTO_OPT_COPY || opt == COTO_OPT_ARTIFACTS ||
-           coto_options[opt].section == COTO_SECTION_CLI;
+           !coto_opt_is_policy(opt);
 }
 
 static int check(const struct coto_policy *policy, struct coto_err *err)

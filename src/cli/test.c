@@ -60,6 +60,24 @@ static int check_operands(const struct test *test, struct coto_err *err)
     return 0;
 }
 
+/* Here it would run where it was not meant to. Without a service the other flags mean nothing; as
+ * variables they may be there for `coto run`. */
+static int check_service(const struct coto_policy *policy, struct coto_err *err)
+{
+    for (int i = 0; i < COTO_OPT_COUNT; i++) {
+        const struct coto_value *value = &policy->v[i];
+        if (coto_verb_has_section("test", coto_options[i].section) ||
+            !*coto_policy_str(policy, (enum coto_opt)i) ||
+            (i != COTO_OPT_SERVER && value->source != COTO_SOURCE_FLAG))
+            continue;
+        coto_err_set(err, COTO_ERR_USAGE, 0, "%s: coto test runs on this host only", value->origin);
+        return value->source == COTO_SOURCE_FLAG
+                   ? coto_err_remedy(err, "leave it out; a service runs code: coto run --server URL")
+                   : coto_err_remedy(err, "unset %s, or give --server ''", value->origin);
+    }
+    return 0;
+}
+
 static int choose_runner(struct test *test, struct coto_err *err)
 {
     coto_auto_buf names = {0};
@@ -125,7 +143,7 @@ static int make_plan(struct test *test, struct coto_err *err)
 
 static int prepare(struct test *test, struct coto_err *err)
 {
-    if (check_operands(test, err))
+    if (check_operands(test, err) || check_service(&test->job.policy, err))
         return -1;
     const char *tests = test->args.count > 1 ? test->args.rest[1] : NULL;
     if (coto_testdirs_open(test->args.rest[0], tests, &test->dirs, err) ||

@@ -9,6 +9,7 @@
 #include "schema/options.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 /* clang-format off */
 #define COTO_VERBS(X) \
@@ -69,7 +70,14 @@ static inline const char *coto_section_title(enum coto_opt_section section)
         [COTO_SECTION_FILES] = "Files",
         [COTO_SECTION_WALLS] = "Walls",
         [COTO_SECTION_REPORT] = "Reports",
+        [COTO_SECTION_SERVICE] = "A service to run it on (not of test)",
         [COTO_SECTION_CLI] = "Command line",
     };
     return titles[section];
+}
+
+/* A service runs code, and no folder with its tests. */
+static inline bool coto_verb_has_section(const char *verb, enum coto_opt_section section)
+{
+    return section != COTO_SECTION_SERVICE || strcmp(verb, "test") != 0;
 }

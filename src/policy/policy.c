@@ -128,7 +128,7 @@ static int refuse_key(const char *key, const char *origin, struct coto_err *err)
     struct coto_nearest best = {0};
 
     for (int i = 0; i < COTO_OPT_COUNT; i++)
-        if (coto_options[i].section != COTO_SECTION_CLI)
+        if (coto_opt_is_policy((enum coto_opt)i))
             coto_nearest_offer(&best, key, coto_options[i].name);
     coto_err_set(err, COTO_ERR_USAGE, 0, "%s: '%.60s' is not a policy option", origin, key);
     if (best.name)
@@ -143,7 +143,7 @@ int coto_policy_set_key(struct coto_policy *policy, const char *key, const char 
 
     if (opt < 0)
         return refuse_key(key, origin, err);
-    if (coto_options[opt].section == COTO_SECTION_CLI) {
+    if (!coto_opt_is_policy((enum coto_opt)opt)) {
         coto_err_set(err, COTO_ERR_USAGE, 0, "%s: '%s' is a flag, not a policy option", origin,
                      coto_options[opt].name);
         return coto_err_remedy(err, "give --%s on the command line", coto_options[opt].name);
@@ -268,7 +268,7 @@ void coto_policy_text(const struct coto_policy *policy, struct coto_buf *out)
     for (int i = 0; i < COTO_OPT_COUNT; i++) {
         const struct coto_opt_row *row = &coto_options[i];
         const struct coto_strv *list = &policy->v[i].list;
-        if (row->section == COTO_SECTION_CLI)
+        if (!coto_opt_is_policy((enum coto_opt)i))
             continue;
         for (size_t n = 0; n < list->count; n++)
             add_line(row->name, list->items[n], out);

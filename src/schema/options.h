@@ -9,7 +9,8 @@
  *             profiles (profiles/<name>.yaml) override it
  *   minimum, maximum   for numbers, in the type's unit (bytes, ms, milli-CPUs)
  *   metavar   for enums the choices, "a|b|c"
- *   section   RUN, LIMITS, FILES, WALLS, REPORT are policy; CLI is a flag only
+ *   section   RUN, LIMITS, FILES, WALLS, REPORT are policy; SERVICE (not of `coto test`)
+ *             and CLI are flags only
  */
 #pragma once
 
@@ -33,7 +34,9 @@ enum coto_opt_section {
     COTO_SECTION_FILES,
     COTO_SECTION_WALLS,
     COTO_SECTION_REPORT,
+    COTO_SECTION_SERVICE,
     COTO_SECTION_CLI,
+    COTO_SECTION_COUNT
 };
 
 /* Maximum that also admits "none" (no limit). */
@@ -143,15 +146,15 @@ enum coto_opt_section {
       "built-in policy to start from (see: coto profiles)") \
     X(POLICY,     "policy",     STRING,   "",     0, 0, "FILE", CLI, \
       "policy file, YAML or JSON, on top of the profile") \
-    X(SERVER,     "server",     STRING,   "",     0, 0, "URL", CLI, \
+    X(SERVER,     "server",     STRING,   "",     0, 0, "URL", SERVICE, \
       "run it on a coto service: unix:/run/coto/api.sock, http://127.0.0.1:8640, https://HOST:PORT") \
-    X(TOKEN_FILE, "token-file", STRING,   "",     0, 0, "FILE", CLI, \
+    X(TOKEN_FILE, "token-file", STRING,   "",     0, 0, "FILE", SERVICE, \
       "file with the token for that service") \
-    X(SERVER_CA,  "server-ca",  STRING,   "",     0, 0, "FILE", CLI, \
+    X(SERVER_CA,  "server-ca",  STRING,   "",     0, 0, "FILE", SERVICE, \
       "PEM: the authority that its certificate must come from") \
-    X(CLIENT_CERTIFICATE, "client-certificate", STRING, "", 0, 0, "FILE", CLI, \
+    X(CLIENT_CERTIFICATE, "client-certificate", STRING, "", 0, 0, "FILE", SERVICE, \
       "PEM: the certificate to show to it") \
-    X(CLIENT_KEY, "client-key", STRING,   "",     0, 0, "FILE", CLI, \
+    X(CLIENT_KEY, "client-key", STRING,   "",     0, 0, "FILE", SERVICE, \
       "PEM: the key of that certificate") \
     X(JSON,       "json",       BOOL,     "false", 0, 0, "", CLI, \
       "print one result object and nothing else") \
@@ -185,6 +188,11 @@ struct coto_opt_row {
 
 extern const struct coto_opt_row coto_options[COTO_OPT_COUNT];
 
+/* Whether a policy file can have it. */
+static inline int coto_opt_is_policy(enum coto_opt opt)
+{
+    return coto_options[opt].section < COTO_SECTION_SERVICE;
+}
 /* Index of a name, or -1. '_' and '-' are the same letter. */
 int coto_opt_find(const char *name, unsigned long len);
 /* Index of a word in an enum's metavar, or -1. */

@@ -324,3 +324,22 @@ def test_mistakes(tmp_path):
     done = coto("test", folder)
     assert done.status in (64, 66) and b"remedy: " in done.err, done
     refused(coto("test", "--runner", "nose", folder), 64, "nose", "pytest")
+
+
+@pytest.mark.parametrize("flags, env, words", [
+    (["--server", "unix:/nowhere"], {}, ["--server: coto test runs on this host only", "remedy: leave it out"]),
+    (["--token-file=/nowhere"], {}, ["--token-file: "]), (["--server-ca=/nowhere"], {}, ["--server-ca: "]),
+    (["--client-certificate=/x"], {}, ["--client-certificate: "]), (["--client-key=/x"], {}, ["--client-key: "]),
+    ([], {"COTO_SERVER": "unix:/nowhere"}, ["COTO_SERVER: coto test runs on this host only", "remedy: unset COTO_SERVER"]),
+])
+def test_a_service_is_not_passed_over(tmp_path, flags, env, words):
+    """It ran here what was meant to run there."""
+    submission = lay(tmp_path / "submission", {"Makefile": "test:\n\t@echo PASS: x\n"})
+    refused(coto("test", *flags, submission, env=env), 64, *words)
+    for fine in ({}, {"COTO_TOKEN_FILE": "/nowhere"}):
+        assert coto("test", submission, env=fine).status == 0, "control"
+    assert coto("test", "--server", "", submission, env={"COTO_SERVER": "unix:/nowhere"}).status == 0, "as the remedy says"
+
+
+def test_help_offers_no_service():
+    assert b"--server" in coto("run", "--help").out and b"--server" not in coto("test", "--help").out

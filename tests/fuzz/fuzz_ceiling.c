@@ -87,7 +87,7 @@ static void check_taken(const struct coto_policy *base, const struct coto_policy
             must(is_same(base, policy, i));
         else
             must(policy->v[i].source == COTO_SOURCE_FILE &&
-                 coto_options[i].section != COTO_SECTION_CLI);
+                 coto_opt_is_policy((enum coto_opt)i));
     }
 }
 

@@ -81,7 +81,7 @@ static void check_stable(const struct coto_policy *policy)
     for (int i = 0; i < COTO_OPT_COUNT; i++) {
         const struct coto_strv *list = &policy->v[i].list;
         coto_auto_buf text = {0};
-        if (coto_options[i].section == COTO_SECTION_CLI)
+        if (!coto_opt_is_policy((enum coto_opt)i))
             continue;
         coto_policy_value_text(policy, (enum coto_opt)i, &text);
         for (size_t n = 0; n < list->count; n++)
