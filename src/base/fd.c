@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdint.h>
 #include <string.h>
@@ -13,6 +14,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#define CLOSING_MS 1000
 
 int coto_fd_write_all(int fd, const void *data, size_t len)
 {
@@ -28,6 +31,17 @@ int coto_fd_write_all(int fd, const void *data, size_t len)
         len -= (size_t)n;
     }
     return 0;
+}
+
+void coto_fd_write_closing(int fd, const void *data, size_t len)
+{
+    char path[32];
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    coto_auto_fd own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    struct pollfd to = {.fd = own, .events = POLLOUT};
+    if (own < 0 || poll(&to, 1, CLOSING_MS) > 0)
+        (void)!write(own < 0 ? fd : own, data, len);
 }
 
 int coto_fd_read_exact(int fd, void *data, size_t len)

@@ -9,6 +9,9 @@
 
 /* Writes all bytes (retries short writes, EINTR); 0 or -1 with errno. */
 int coto_fd_write_all(int fd, const void *data, size_t len);
+/* Writes to a terminal, or whatever there is, what need not be read: one that takes nothing
+ * more keeps nobody waiting. */
+void coto_fd_write_closing(int fd, const void *data, size_t len);
 /* Reads exactly len bytes; 0, or -1 with errno (EPIPE on early end). */
 int coto_fd_read_exact(int fd, void *data, size_t len);
 /* Appends everything up to end of file, at most max bytes (EFBIG past it). */

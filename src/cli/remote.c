@@ -242,6 +242,7 @@ static int exec_remote(const struct coto_policy *policy, int request_fd, int art
                     fd,
                     coto_policy_num(policy, COTO_OPT_JSON) ? "json" : "",
                     coto_policy_num(policy, COTO_OPT_RAW) ? "raw" : "",
+                    coto_policy_num(policy, COTO_OPT_QUIET) ? "quiet" : "",
                     (char *)text[0],
                     (char *)text[1],
                     (char *)text[2],

@@ -13,12 +13,8 @@
 #include "report/text.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <string.h>
 #include <unistd.h>
-
-#define CLOSING_MS 1000
 
 struct run {
     struct coto_job job;
@@ -127,29 +123,14 @@ static int print_json(const struct run *run)
     return coto_cli_print(&buf);
 }
 
-/* A terminal that takes nothing more keeps nobody waiting for our end. */
-static void write_closing(const struct coto_buf *text)
-{
-    coto_auto_fd fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    struct pollfd to = {.fd = fd, .events = POLLOUT};
-
-    if (fd < 0 || poll(&to, 1, CLOSING_MS) > 0)
-        (void)!write(fd < 0 ? 2 : fd, text->data, text->len);
-}
-
 static void print_closing(const struct run *run)
 {
     coto_auto_buf buf = {0};
 
     if (run->json || flag(run, COTO_OPT_QUIET) || !isatty(2))
         return;
-    const struct coto_result *r = &run->job.result;
-    bool open_line = (isatty(1) && r->out.last && r->out.last != '\n') ||
-                     (r->err.last && r->err.last != '\n');
-    if (open_line)
-        coto_buf_addc(&buf, '\n');
-    coto_report_text(r, &run->job.plan, true, &buf);
-    write_closing(&buf);
+    coto_report_text_closing(&run->job.result, &run->job.plan, isatty(1), &buf);
+    coto_fd_write_closing(2, buf.data, buf.len);
 }
 
 /* Also where nobody looks on: who collects files must hear of those that are missing. */

@@ -2,6 +2,7 @@
 
 #include "base/fd.h"
 #include "base/json.h"
+#include "remote/result.h"
 #include "report/text.h"
 
 #include <errno.h>
@@ -43,6 +44,8 @@ static int write_bytes(struct coto_remote_answer *answer, int which, const struc
     if (!raw)
         coto_escape_add(&answer->escape[which], bytes->data, bytes->len, &shown);
     const struct coto_buf *out = raw ? bytes : &shown;
+    if (bytes->len)
+        answer->last[which] = bytes->data[bytes->len - 1];
     return coto_fd_write_all(fd, coto_buf_str(out), out->len);
 }
 
@@ -62,11 +65,27 @@ static int pass_on(struct coto_remote_answer *answer, int which, const json_t *e
     return coto_err_set(err, COTO_ERR_OUTPUT, errno, which == 0 ? "standard output" : "standard error");
 }
 
+/* As `coto run` closes without a service. */
+static void write_closing(const struct coto_remote_answer *answer, const json_t *object)
+{
+    struct coto_result result;
+    coto_auto_buf text = {0};
+
+    if (answer->json || answer->quiet || !isatty(answer->fds[1]) || coto_remote_result(object, &result))
+        return;
+    result.out.last = answer->last[0];
+    result.err.last = answer->last[1];
+    coto_report_text_closing(&result, NULL, isatty(answer->fds[0]), &text);
+    coto_fd_write_closing(answer->fds[1], coto_buf_str(&text), text.len);
+}
+
 static void take_result(struct coto_remote_answer *answer, const json_t *result, struct coto_err *err)
 {
     const json_t *status = json_object_get(result, "exit_status");
     coto_auto_buf left_out = {0};
 
+    if (!answer->has_result)
+        write_closing(answer, result);
     if (answer->artifacts.dirfd >= 0 &&
         coto_remote_artifacts(&answer->artifacts, result, err) == 0 && !answer->json)
         coto_report_text_left_out(json_integer_value(json_object_get(result, "artifacts_skipped")), &left_out);

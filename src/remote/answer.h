@@ -10,8 +10,10 @@ struct coto_remote_answer {
     struct coto_remote_artifacts artifacts; /* dirfd -1: they are not wanted */
     bool json;                              /* the object itself is what the caller wants */
     bool raw;                               /* a terminal gets the program's own bytes */
+    bool quiet;                             /* no closing line */
     int fds[2];                             /* for what the program writes */
     struct coto_escape escape[2];
+    char last[2];       /* byte that was written; 0 none */
     struct coto_buf in; /* what came and is not dealt with */
     size_t looked;      /* bytes of it in which no event ends */
     bool has_result;

@@ -1,5 +1,5 @@
-/* coto-remote FD json|"" raw|"" SERVER TOKEN-FILE CA CERTIFICATE KEY DIRECTORY-FD|"": what `coto run --server`
- * becomes. Sends the request in the descriptor to a service and passes on what the program there
+/* coto-remote FD json|"" raw|"" quiet|"" SERVER TOKEN-FILE CA CERTIFICATE KEY DIRECTORY-FD|"": what
+ * `coto run --server` becomes. Sends the request in the descriptor to a service and passes on what the program there
  * writes; ends as the program did. The service ends the run when this process ends. */
 #include "base/fd.h"
 #include "base/json.h"
@@ -17,7 +17,8 @@
 #define REQUEST_MAX ((size_t)64 << 20)
 #define EVENTS "text/event-stream"
 
-enum { ARG_FD = 1, ARG_JSON, ARG_RAW, ARG_SERVER, ARG_TOKEN, ARG_CA, ARG_CERT, ARG_KEY, ARG_ARTIFACTS, ARG_COUNT };
+enum { ARG_FD = 1, ARG_JSON, ARG_RAW, ARG_QUIET, ARG_SERVER, ARG_TOKEN, ARG_CA, ARG_CERT, ARG_KEY, ARG_ARTIFACTS,
+       ARG_COUNT };
 
 struct remote {
     char **argv;
@@ -201,6 +202,7 @@ int main(int argc, char **argv)
         .artifacts.dirfd = *argv[ARG_ARTIFACTS] ? atoi(argv[ARG_ARTIFACTS]) : -1,
         .json = strcmp(argv[ARG_JSON], "json") == 0,
         .raw = *argv[ARG_RAW],
+        .quiet = *argv[ARG_QUIET],
         .fds = {1, 2}};
     curl_global_init(CURL_GLOBAL_DEFAULT);
     return run(&r);

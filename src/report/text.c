@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <signal.h>
+#include <stdlib.h>
 
 #define GREEN "\033[32m"
 #define RED "\033[31m"
@@ -32,9 +33,21 @@ static void add_signal(struct coto_buf *out, int number)
     coto_buf_addf(out, "signal %d", number);
 }
 
-/* The value a limit had in the plan, in the syntax of its flag. */
-static void add_limit_value(struct coto_buf *out, const char *limit, const struct coto_plan *plan)
+/* Of a limit as it was read back ("300ms", "268435456"); -1 unknown. */
+static int64_t read_back(const struct coto_result *result)
 {
+    int wall = coto_wall_find(result->limit);
+    const char *text = wall < 0 ? "" : result->walls[wall].value;
+
+    return *text >= '0' && *text <= '9' ? strtoll(text, NULL, 10) : -1;
+}
+
+/* The value a limit had, in the syntax of its flag. */
+static void add_limit_value(struct coto_buf *out, const struct coto_result *result,
+                            const struct coto_plan *plan_or_none)
+{
+    static const struct coto_plan none;
+    const struct coto_plan *plan = plan_or_none ? plan_or_none : &none;
     const struct {
         const char *name;
         int64_t value;
@@ -54,13 +67,16 @@ static void add_limit_value(struct coto_buf *out, const char *limit, const struc
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (!coto_str_eq(rows[i].name, limit))
+        if (!coto_str_eq(rows[i].name, result->limit))
+            continue;
+        int64_t value = plan_or_none ? rows[i].value : read_back(result);
+        if (!plan_or_none && value < 0)
             continue;
         coto_buf_addc(out, ' ');
         if (rows[i].add)
-            rows[i].add(out, rows[i].value);
+            rows[i].add(out, value);
         else
-            coto_buf_addf(out, "%" PRId64, rows[i].value);
+            coto_buf_addf(out, "%" PRId64, value);
     }
 }
 
@@ -70,8 +86,7 @@ static void add_limit(struct coto_buf *out, const struct coto_result *result,
     if (!result->limit)
         return;
     coto_buf_addf(out, " (--%s", result->limit);
-    if (plan)
-        add_limit_value(out, result->limit, plan);
+    add_limit_value(out, result, plan);
     coto_buf_addc(out, ')');
 }
 
@@ -182,4 +197,15 @@ void coto_report_text(const struct coto_result *result, const struct coto_plan *
         coto_buf_addf(out, "output was cut: %" PRId64 " of %" PRId64 " bytes passed on\n",
                       result->out.kept + result->err.kept, result->out.seen + result->err.seen);
     add_missing(out, result, coloured);
+}
+
+void coto_report_text_closing(const struct coto_result *result, const struct coto_plan *plan,
+                              bool shows_out, struct coto_buf *out)
+{
+    bool open_line = (shows_out && result->out.last && result->out.last != '\n') ||
+                     (result->err.last && result->err.last != '\n');
+
+    if (open_line)
+        coto_buf_addc(out, '\n');
+    coto_report_text(result, plan, true, out);
 }

@@ -2,12 +2,15 @@
 import contextlib
 import json
 import os
+import re
 import socket
 import subprocess
 import threading
 import time
 
 import pytest
+
+from cli.helpers import on_terminal
 
 from .daemon import Daemon, Production
 from .helpers import BIN, PATIENCE
@@ -216,7 +219,51 @@ def test_names_of_another_host_stay_below(tmp_path, name):
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
 
 
-def stand_in(answer):
+MEASURED = re.compile(r"  [\d.]+ m?s(  cpu [\d.]+ [mµ]?s)?(  mem [\d.]+ \w+)?(?=  walls)")
+
+
+def closing(*arguments):
+    """Status, and all that a terminal got, with nothing in it that is measured."""
+    status, seen = on_terminal(*arguments)
+    return status, MEASURED.sub("", seen.decode())
+
+
+@pytest.mark.parametrize("flags, code, words", [
+    (["--timeout=300ms"], "print('x', end='', flush=True)\nwhile True: pass", "the program was ended by the time limit (--timeout 300ms)"),
+    (["--output-limit=1k"], "print('x' * 4999)", "output was cut: 1024 of 5000 bytes passed on"),
+    (["--memory=64m"], "x = bytearray(500 << 20)", None),
+    ([], "import sys; sys.exit(3)", "the program ended with status 3"),
+    ([], "import os; os.kill(os.getpid(), 11)", "the program died from SIGSEGV"),
+    ([], "import sys; sys.stderr.write('a')", "ok"),
+], ids=["timeout", "output", "memory", "status", "signal", "ok"])
+def test_the_closing_lines(service, flags, code, words):
+    arguments = [*flags, "-c", code, "--lang", "python"]
+    (here, shown_here), (there, shown) = closing(*arguments), closing(server(service), *arguments)
+    lines, lines_here = shown.splitlines(), shown_here.splitlines()
+    assert there == here and (words is None or words in shown) and "walls" in shown, shown
+    # Walls of a sandbox of the service are others, and so are the lines on those that are missing.
+    assert [line for line in lines if "walls" not in line and "missing" not in line] == \
+           [line for line in lines_here if "walls" not in line and "missing" not in line]
+    assert [line.partition("  ")[0] for line in lines if "walls" in line] == [line.partition("  ")[0] for line in lines_here if "walls" in line]
+    assert "walls" not in closing(server(service), "--quiet", *arguments)[1]
+
+
+def test_notes_of_another_host_do_not_draw(tmp_path):
+    """A service that is not what it seems, and one whose result makes no sense."""
+    wall = {"wanted": True, "up": False, "note": "fine \x1b[2J \u009b2J"}
+    result = {"exit_status": 5, "verdict": "timeout", "limit": "timeout", "duration_ms": 1e300, "exit_code": -1e300, "signal": "x",
+              "walls": {"timeout": {"wanted": True, "up": True, "value": "9" * 200}, "pids": wall, "seccomp": {"wanted": True, "up": True}}}
+
+    def seen(result):
+        data = b"event: result\ndata: " + json.dumps(result).encode() + b"\n\n"
+        return stand_in(lambda client: client.sendall(data), lambda at: on_terminal(at, "-c", "1", "--lang", "python"))
+    status, shown = seen(result)
+    assert status == 5 and b"fine" in shown and b"\x1b[2J" not in shown and b"\xc2\x9b" not in shown, shown
+    for verdict in ("unheard of", None, 7):
+        assert seen({**result, "verdict": verdict}) == (5, b"")
+
+
+def stand_in(answer, run=None):
     """A service that answers so; how coto run ended."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         def serve():
@@ -227,7 +274,8 @@ def stand_in(answer):
                 client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
                 answer(client)
         threading.Thread(target=serve, daemon=True).start()
-        return coto(f"--server=http://127.0.0.1:{listener.getsockname()[1]}", "-c", "1", "--lang", "python")
+        at = f"--server=http://127.0.0.1:{listener.getsockname()[1]}"
+        return run(at) if run else coto(at, "-c", "1", "--lang", "python")
 
 
 EVENTS = b"".join(b'event: stdout\ndata: {"data": "%d\\n"}\n\n' % i for i in range(20)) + b'event: result\ndata: {"exit_status": 7}\n\n'
