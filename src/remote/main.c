@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define REQUEST_MAX ((size_t)64 << 20)
@@ -134,6 +135,27 @@ static int set_token(struct remote *r)
     return 0;
 }
 
+/* curl speaks of certificates and keys, and not of files, and some it reads only once it is connected. */
+static int check_files(struct remote *r)
+{
+    static const struct {
+        int arg;
+        const char *flag;
+    } files[] = {{ARG_CA, "server-ca"}, {ARG_CERT, "client-certificate"}, {ARG_KEY, "client-key"}};
+    struct stat st;
+
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        const char *path = r->argv[files[i].arg];
+        if (!*path)
+            continue;
+        if (access(path, R_OK) || stat(path, &st))
+            return coto_err_set(&r->err, COTO_ERR_INPUT, errno, "--%s '%s'", files[i].flag, path);
+        if (S_ISDIR(st.st_mode))
+            return coto_err_set(&r->err, COTO_ERR_INPUT, EISDIR, "--%s '%s'", files[i].flag, path);
+    }
+    return 0;
+}
+
 static int prepare(struct remote *r, struct coto_buf *url)
 {
     coto_auto_fd fd = atoi(r->argv[ARG_FD]);
@@ -144,7 +166,7 @@ static int prepare(struct remote *r, struct coto_buf *url)
     r->headers = curl_slist_append(r->headers, "Content-Type: application/json");
     r->headers =
         curl_slist_append(r->headers, r->answer.json ? "Accept: application/json" : "Accept: " EVENTS);
-    if (set_server(r, url) || set_token(r))
+    if (set_server(r, url) || set_token(r) || check_files(r))
         return -1;
     curl_easy_setopt(r->curl, CURLOPT_HTTPHEADER, r->headers);
     curl_easy_setopt(r->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->request.len);
@@ -160,6 +182,32 @@ static int prepare(struct remote *r, struct coto_buf *url)
     return 0;
 }
 
+/* Why there was no answer. */
+static int explain(struct remote *r, CURLcode code, const char *why)
+{
+    const char *server = r->argv[ARG_SERVER];
+    long error = 0;
+
+    curl_easy_getinfo(r->curl, CURLINFO_OS_ERRNO, &error);
+    /* curl's own words name a host and a port, where there are none. */
+    if (code == CURLE_COULDNT_CONNECT && strncmp(server, "unix:", 5) == 0) {
+        coto_err_set(&r->err, COTO_ERR_UNAVAILABLE, (int)error, "%s: cannot connect to that socket",
+                     server);
+        return coto_err_remedy(&r->err, "is the service running, is that its socket, and may you use it? "
+                                        "(coto serve says at its start where it listens)");
+    }
+    coto_err_set(&r->err, COTO_ERR_UNAVAILABLE, 0, "%s: %s", server, why);
+    if (code == CURLE_PEER_FAILED_VERIFICATION)
+        return *r->argv[ARG_CA]
+                   ? coto_err_remedy(&r->err, "--server-ca must be the authority that the service's "
+                                              "certificate comes from, and --server a name in it")
+                   : coto_err_remedy(&r->err, "name the authority that the service's certificate comes "
+                                              "from: --server-ca FILE (of coto pki: ca.crt)");
+    return coto_err_remedy(&r->err,
+                           "is the service there, and does it know you? (--token-file, --server-ca, "
+                           "--client-certificate, --client-key)");
+}
+
 static int run(struct remote *r)
 {
     coto_auto_buf url = {0};
@@ -172,11 +220,7 @@ static int run(struct remote *r)
     CURLcode code = curl_easy_perform(r->curl);
     curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &status);
     if (!r->err.kind && code != CURLE_OK) {
-        coto_err_set(&r->err, COTO_ERR_UNAVAILABLE, 0, "%s: %s", r->argv[ARG_SERVER],
-                     *why ? why : curl_easy_strerror(code));
-        coto_err_remedy(&r->err,
-                        "is the service there, and does it know you? (--token-file, --server-ca, "
-                        "--client-certificate, --client-key)");
+        explain(r, code, *why ? why : curl_easy_strerror(code));
     } else if (!r->err.kind && !r->is_stream) {
         coto_remote_answer_end(&r->answer, status, &r->err);
         if (status == 401)

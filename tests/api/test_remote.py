@@ -118,12 +118,28 @@ def test_the_variable(service):
     (["--server=http://localhost:1@example.org"], 64, "is not possible"),
     (["--server=http://localhost.example.org"], 64, "is not possible"),
     (["--server=http://127.0.0.1.example.com"], 64, "is not possible"),
-    (["--server=unix:/nowhere"], 69, "/nowhere"),
-    (["--token-file=/nowhere"], 66, "/nowhere"),
+    (["--server=unix:/nowhere"], 69, "unix:/nowhere: cannot connect to that socket: No such file or directory"),
+    (["--token-file=/nowhere"], 66, "--token-file '/nowhere': No such file or directory"),
+    (["--server-ca=/nowhere"], 66, "--server-ca '/nowhere': No such file or directory"),
+    (["--client-certificate=/nowhere"], 66, "--client-certificate '/nowhere': No such file or directory"),
+    (["--client-key=/nowhere"], 66, "--client-key '/nowhere': No such file or directory"),
+    (["--server-ca=/etc"], 66, "--server-ca '/etc': Is a directory"),
+    (["--server=https://localhost:1", "--client-key=/nowhere"], 66, "--client-key '/nowhere'"),
 ])
 def test_refusals(service, flags, status, words):
     done = coto(server(service), "-c", "1", "--lang", "python", *flags)
     assert done.returncode == status and words in done.stderr.decode(), done.stderr
+
+
+def test_a_socket_without_a_service(tmp_path):
+    path = tmp_path / "api.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+    whys = {0o777: b"Connection refused", **({0: b"Permission denied"} if os.geteuid() else {})}
+    for mode, why in whys.items():
+        path.chmod(mode)
+        done = coto(f"--server=unix:{path}", "-c", "1", "--lang", "python")
+        assert done.returncode == 69 and b"cannot connect to that socket: " + why in done.stderr and b"port" not in done.stderr, done
 
 
 def test_a_token_and_the_port(service):
@@ -141,7 +157,10 @@ def test_certificates():
         shown = [f"--client-certificate={it.pki / 'alice.crt'}", f"--client-key={it.pki / 'alice.key'}"]
         assert coto(ca, *shown, *flags).stdout == b"1\n"
         assert coto(ca, *flags).returncode == 69
-        assert coto(*shown, *flags).returncode == 69
+        done = coto(*shown, *flags)
+        assert done.returncode == 69 and b"remedy: name the authority" in done.stderr and b"--server-ca FILE" in done.stderr, done
+        done = coto(f"--server-ca={it.pki / 'alice.crt'}", *shown, *flags)
+        assert done.returncode == 69 and b"--server-ca must be" in done.stderr, done
 
 
 def test_copies_and_artifacts(service, tmp_path):
