@@ -9,6 +9,7 @@
 #include <netinet/tcp.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -232,6 +233,14 @@ int coto_http_listen_fd(struct coto_http *server, int fd, struct coto_tls *tls,
     return 0;
 }
 
+/* Digits alone, and no more than a port has: getaddrinfo takes 99999 for 34463. */
+static bool is_port(const char *text)
+{
+    size_t len = strlen(text);
+
+    return len > 0 && len <= 5 && strspn(text, "0123456789") == len && atoi(text) <= 65535;
+}
+
 /* "127.0.0.1:80", "[::1]:80": numbers only, so that nothing is looked up. */
 static int parse_where(const char *where, union address *ret_address, socklen_t *ret_len)
 {
@@ -241,7 +250,7 @@ static int parse_where(const char *where, union address *ret_address, socklen_t 
                              .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
 
-    if (!colon || colon == where || strlen(where) >= sizeof host)
+    if (!colon || colon == where || strlen(where) >= sizeof host || !is_port(colon + 1))
         return -1;
     bool has_brackets = where[0] == '[' && colon[-1] == ']';
     snprintf(host, sizeof host, "%.*s", (int)(colon - where) - 2 * has_brackets,
@@ -289,7 +298,12 @@ static int parse_address(const char *where, union address *ret_address, socklen_
     *ret_len = sizeof ret_address->un;
     if (is_unix ? !*path || strlen(path) >= sizeof ret_address->un.sun_path
                 : parse_where(where, ret_address, ret_len) < 0) {
-        coto_err_set(err, COTO_ERR_USAGE, 0, "listen '%s': not an address", where);
+        const char *colon = is_unix ? NULL : strrchr(where, ':');
+        if (colon && !is_port(colon + 1))
+            coto_err_set(err, COTO_ERR_USAGE, 0, "listen '%s': '%s' is not a port; allowed: 0 to 65535",
+                         where, colon + 1);
+        else
+            coto_err_set(err, COTO_ERR_USAGE, 0, "listen '%s': not an address", where);
         return coto_err_remedy(err, "use 127.0.0.1:8080, [::1]:8080 or unix:/path/of/socket");
     }
     if (is_unix)
