@@ -91,6 +91,16 @@ void coto_buf_clear(struct coto_buf *buf)
         buf->data[0] = '\0';
 }
 
+void coto_buf_cut_line_end(struct coto_buf *buf)
+{
+    if (buf->len == 0 || buf->data[buf->len - 1] != '\n')
+        return;
+    buf->len--;
+    if (buf->len && buf->data[buf->len - 1] == '\r')
+        buf->len--;
+    buf->data[buf->len] = '\0';
+}
+
 void coto_buf_fini(struct coto_buf *buf)
 {
     free(buf->data);

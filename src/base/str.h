@@ -32,6 +32,8 @@ void coto_buf_vaddf(struct coto_buf *buf, const char *fmt, va_list ap)
  * The caller adds what it wrote to buf->len and keeps len < cap. */
 char *coto_buf_reserve(struct coto_buf *buf, size_t len);
 void coto_buf_clear(struct coto_buf *buf);
+/* One "\n" or "\r\n" at the end goes. */
+void coto_buf_cut_line_end(struct coto_buf *buf);
 void coto_buf_fini(struct coto_buf *buf);
 /* The text, "" when empty; borrowed. */
 const char *coto_buf_str(const struct coto_buf *buf);

@@ -25,6 +25,29 @@ static bool is_origin(const char *text)
            strspn(text + n, "abcdefghijklmnopqrstuvwxyz0123456789.-:[]") == strlen(text + n);
 }
 
+#define KEY_REMEDY "openssl rand -hex 32 >FILE; chmod 600 FILE"
+
+/* The line end that editors and `openssl rand -hex 32 >FILE` leave does not count, as at the start. */
+static int check_length(const char *file, struct coto_err *err)
+{
+    coto_auto_buf key = {0};
+    coto_auto_fd fd = open(file, O_RDONLY | O_CLOEXEC);
+    int failed = fd < 0 || coto_fd_read_all(fd, COTO_CALLBACK_KEY_MAX, &key);
+
+    if (failed)
+        coto_err_set(err, COTO_ERR_INPUT, errno, "callback-key: '%s'", file);
+    coto_buf_cut_line_end(&key);
+    size_t len = key.len;
+    if (key.data)
+        explicit_bzero(key.data, key.cap);
+    if (failed || len >= COTO_CALLBACK_KEY_MIN)
+        return failed ? -1 : 0;
+    coto_err_set(err, COTO_ERR_INPUT, 0,
+                 "callback-key: '%s': less than %d bytes; a line end at its end is not part of it",
+                 file, COTO_CALLBACK_KEY_MIN);
+    return coto_err_remedy(err, KEY_REMEDY);
+}
+
 int coto_callback_check(const struct coto_settings *settings, struct coto_err *err)
 {
     const struct coto_strv *origins = &settings->text[COTO_SET_CALLBACK_ORIGIN];
@@ -44,18 +67,18 @@ int coto_callback_check(const struct coto_settings *settings, struct coto_err *e
                             COTO_CALLBACK_ORIGINS);
     if (!*key) {
         coto_err_set(err, COTO_ERR_USAGE, 0, "callback-origin: needs callback-key");
-        return coto_err_remedy(err, "head -c 32 /dev/urandom >FILE; chmod 600 FILE");
+        return coto_err_remedy(err, KEY_REMEDY);
     }
     if (stat(key, &st))
         return coto_err_set(err, COTO_ERR_INPUT, errno, "callback-key: '%s'", key);
-    if (!S_ISREG(st.st_mode) || st.st_size < COTO_CALLBACK_KEY_MIN || st.st_size > 4096 ||
+    if (!S_ISREG(st.st_mode) || st.st_size < COTO_CALLBACK_KEY_MIN || st.st_size > COTO_CALLBACK_KEY_MAX ||
         st.st_mode & 077) {
         coto_err_set(
             err, COTO_ERR_FORBIDDEN, 0,
             "callback-key: '%s' must be a file of 32 to 4096 bytes that nobody else can read", key);
-        return coto_err_remedy(err, "head -c 32 /dev/urandom >FILE; chmod 600 FILE");
+        return coto_err_remedy(err, KEY_REMEDY);
     }
-    return 0;
+    return check_length(key, err);
 }
 
 static void exec_callback(const struct coto_settings *settings, const char *path, int fd,

@@ -299,25 +299,15 @@ static const char *value_of(const char *arg, const char *name)
     return arg && strncmp(arg, name, n) == 0 ? arg + n : "";
 }
 
-/* The line end that editors and `openssl rand -hex 32 > FILE` leave is nobody's idea of a key. */
-static void drop_line_end(struct coto_buf *key)
-{
-    if (key->len && key->data[key->len - 1] == '\n') {
-        key->len--;
-        if (key->len && key->data[key->len - 1] == '\r')
-            key->len--;
-    }
-}
-
 static int prepare(struct callback *c, struct coto_err *err)
 {
     static const char *const writable[] = {NULL};
     struct coto_confined confined;
     coto_auto_fd fd = open(c->key_file, O_RDONLY | O_CLOEXEC);
 
-    if (fd < 0 || coto_fd_read_all(fd, 4096, &c->key))
+    if (fd < 0 || coto_fd_read_all(fd, COTO_CALLBACK_KEY_MAX, &c->key))
         return coto_err_set(err, COTO_ERR_INPUT, errno, "callback-key: '%s'", c->key_file);
-    drop_line_end(&c->key);
+    coto_buf_cut_line_end(&c->key); /* nobody's idea of a key; daemon/callback.c has the same rule */
     if (c->key.len < COTO_CALLBACK_KEY_MIN)
         return coto_err_set(err, COTO_ERR_INPUT, 0, "callback-key: '%s': less than %d bytes",
                             c->key_file, COTO_CALLBACK_KEY_MIN);

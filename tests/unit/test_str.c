@@ -130,6 +130,22 @@ static void utf8_refuses_what_decoders_differ_on(void **state)
     assert_true(coto_utf8_valid("a\0\xc3\xa9", 4));
 }
 
+static void one_line_end_is_cut(void **state)
+{
+    static const char *const cases[][2] = {{"", ""},           {"\n", ""},      {"a", "a"},
+                                           {"a\n", "a"},       {"a\r\n", "a"}, {"a\n\n", "a\n"},
+                                           {"a\n\r", "a\n\r"}, {"\r\n", ""},    {"a\r", "a\r"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        coto_auto_buf buf = {0};
+        coto_buf_adds(&buf, cases[i][0]);
+        coto_buf_cut_line_end(&buf);
+        assert_string_equal(coto_buf_str(&buf), cases[i][1]);
+        assert_int_equal(buf.len, strlen(cases[i][1]));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -141,6 +157,7 @@ int main(void)
         cmocka_unit_test(comparisons),
         cmocka_unit_test(utf8_accepts_the_edges),
         cmocka_unit_test(utf8_refuses_what_decoders_differ_on),
+        cmocka_unit_test(one_line_end_is_cut),
     };
 
     return cmocka_run_group_tests_name("str", tests, NULL, NULL);
