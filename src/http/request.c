@@ -1,6 +1,7 @@
 /* Requests on their way from the bytes of a connection to the handler. */
 #include "http/conn.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,11 +97,16 @@ static int take_piece(struct coto_http_request *request, const char *piece, size
     return request->body.failed ? 503 : 0;
 }
 
-static const char *body_fault(int status)
+static void fail_body(struct coto_http_request *request, int status)
 {
-    return status == 413   ? "the body is too large"
-           : status == 503 ? "out of memory"
-                           : "the body was refused or is malformed";
+    char why[80];
+
+    snprintf(why, sizeof why, "the body is too large: %llu bytes at most",
+             (unsigned long long)request->max);
+    coto_http_request_fail(request, status,
+                           status == 413   ? why
+                           : status == 503 ? "out of memory"
+                                           : "the body was refused or is malformed");
 }
 
 static int step_body(struct coto_http_conn *conn, const char *data, size_t len, size_t *used)
@@ -125,7 +131,7 @@ static int step_body(struct coto_http_conn *conn, const char *data, size_t len, 
         status = got < 0 ? 400 : got > 0 ? take_piece(request, piece, piece_len) : 0;
     }
     if (status && conn->request == request) /* the sink may have answered */
-        coto_http_request_fail(request, status, body_fault(status));
+        fail_body(request, status);
     return got != 0 || status || taken > 0 || request->reader.state == COTO_HTTP_BODY_DONE;
 }
 

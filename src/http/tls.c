@@ -24,13 +24,15 @@ static SSL *ssl_of(struct coto_tls_conn *conn)
 static int tls_err(struct coto_err *err, const char *what, const char *file)
 {
     unsigned long code = ERR_peek_last_error();
-    const char *reason = ERR_GET_LIB(code) == ERR_LIB_SYS ? strerror(ERR_GET_REASON(code))
-                                                          : ERR_reason_error_string(code);
+    unsigned long first = ERR_peek_error(); /* the kernel's word, before OpenSSL's of the same */
+    bool is_sys = ERR_GET_LIB(first) == ERR_LIB_SYS;
+    const char *reason = is_sys ? strerror(ERR_GET_REASON(first)) : ERR_reason_error_string(code);
 
     coto_err_set(err, COTO_ERR_INPUT, 0, "TLS: %s '%s': %s", what, file ? file : "",
                  reason ? reason : "cannot be used");
     ERR_clear_error();
-    return coto_err_remedy(err, "check the file: it has to be PEM and readable for the server");
+    return coto_err_remedy(err, is_sys ? "name a PEM file that is there and readable for the server"
+                                       : "check the file: it has to be PEM and readable for the server");
 }
 
 /* A key with a password would make OpenSSL ask on the terminal. */
@@ -90,15 +92,47 @@ static int load_clients(SSL_CTX *context, const struct coto_tls *tls, struct cot
     return 0;
 }
 
+/* No client takes another kind for a server's; OpenSSL loads it without a word. */
+static int check_purpose(SSL_CTX *context, const char *file, struct coto_err *err)
+{
+    X509 *certificate = SSL_CTX_get0_certificate(context);
+
+    if (certificate && X509_check_purpose(certificate, X509_PURPOSE_SSL_SERVER, 0) == 1)
+        return 0;
+    coto_err_set(err, COTO_ERR_INPUT, 0, "TLS: certificate '%s': it is not for TLS servers", file);
+    return coto_err_remedy(err, "name one with the usage serverAuth; coto pki issue server NAME makes it");
+}
+
+static bool is_key_of_another(unsigned long code)
+{
+    int reason = ERR_GET_REASON(code);
+
+    return ERR_GET_LIB(code) == ERR_LIB_X509
+               ? reason == X509_R_KEY_VALUES_MISMATCH || reason == X509_R_KEY_TYPE_MISMATCH
+               : ERR_GET_LIB(code) == ERR_LIB_SSL && reason == SSL_R_NO_CERTIFICATE_ASSIGNED;
+}
+
+static int load_key(const struct coto_tls *tls, SSL_CTX *context, struct coto_err *err)
+{
+    if (SSL_CTX_use_PrivateKey_file(context, tls->key, SSL_FILETYPE_PEM) == 1 &&
+        SSL_CTX_check_private_key(context) == 1)
+        return 0;
+    if (!is_key_of_another(ERR_peek_last_error()))
+        return tls_err(err, "key", tls->key);
+    ERR_clear_error();
+    coto_err_set(err, COTO_ERR_INPUT, 0, "TLS: key '%s': it is not the key of certificate '%s'",
+                 tls->key, tls->certificate);
+    return coto_err_remedy(err, "name the key that this certificate was made for, or the other way round");
+}
+
 static int load(const struct coto_tls *tls, SSL_CTX *context, struct coto_err *err)
 {
     if (!context || !set_rules(context))
         return tls_err(err, "set-up", NULL);
     if (SSL_CTX_use_certificate_chain_file(context, tls->certificate) != 1)
         return tls_err(err, "certificate", tls->certificate);
-    if (SSL_CTX_use_PrivateKey_file(context, tls->key, SSL_FILETYPE_PEM) != 1 ||
-        SSL_CTX_check_private_key(context) != 1)
-        return tls_err(err, "key", tls->key);
+    if (check_purpose(context, tls->certificate, err) || load_key(tls, context, err))
+        return -1;
     return tls->client_ca ? load_clients(context, tls, err) : 0;
 }
 
