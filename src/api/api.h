@@ -373,6 +373,8 @@ int api_body_policy(struct api_job *job, const struct coto_policy *from);
 /* Level high, into a policy. */
 int coto_api_set_high(const struct coto_api_high *high, struct coto_policy *policy,
                       struct coto_err *err);
+/* Whether there is a runtime of that name at all, installed or not; an engine knows its own. */
+int coto_api_check_runtime(const struct coto_api_high *high, struct coto_err *err);
 /* Of a sandbox that could not be made: at level high the host lacks something. */
 void api_note_level(struct api_job *job, const struct coto_plan *plan);
 int api_body_files(struct api_job *job); /* into the plan's files */

@@ -189,6 +189,14 @@ int api_body_policy(struct api_job *job, const struct coto_policy *from)
         return -1;
     if (from ? coto_policy_copy(from, &job->policy, &job->err)
              : coto_policy_init(&job->policy, &job->err) ||
+int coto_api_check_runtime(const struct coto_api_high *high, struct coto_err *err)
+{
+    for (size_t i = 0; *high->runtime && i < coto_driver_count; i++)
+        if (coto_drivers[i]->isolation == high->isolation && coto_drivers[i]->check_runtime)
+            return coto_drivers[i]->check_runtime(high->runtime, err);
+    return 0;
+}
+
                    coto_policy_apply_profile(&job->policy, profile, &job->err)) {
         snprintf(job->field, sizeof job->field, "profile");
         return -1;

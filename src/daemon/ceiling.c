@@ -80,6 +80,15 @@ static int check_high_store(const struct coto_settings *settings, struct coto_er
     return 0;
 }
 
+static int check_high_runtime(const struct coto_settings *settings, struct coto_err *err)
+{
+    const struct coto_api_high high = {
+        .isolation = coto_high_isolation(settings),
+        .runtime = coto_settings_text(settings, COTO_SET_HIGH_RUNTIME)};
+
+    return coto_api_check_runtime(&high, err) ? coto_err_wrap(err, "high-runtime") : 0;
+}
+
 /* The rules of the policy's own options hold. */
 static int check_high(const struct coto_settings *settings, struct coto_err *err)
 {
@@ -100,7 +109,7 @@ static int check_high(const struct coto_settings *settings, struct coto_err *err
                                      coto_setting_infos[names[i].setting].name, err);
     }
     if (!failed)
-        failed = check_high_store(settings, err);
+        failed = check_high_runtime(settings, err) || check_high_store(settings, err);
     if (!failed && settings->text[COTO_SET_HIGH_ALLOW_RUNTIME].count > 8)
         failed = coto_err_set(err, COTO_ERR_USAGE, 0, "high-allow-runtime: 8 at most");
     coto_policy_fini(&policy);

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -297,6 +298,21 @@ int coto_settings_reload(const struct coto_settings *old, struct coto_settings *
 
 /* ---- all of it ---- */
 
+/* Who names a user wants that one, and no other in its place. */
+static int check_user(const struct coto_settings *s, struct coto_err *err)
+{
+    const char *name = coto_settings_text(s, COTO_SET_USER);
+    bool is_asked = *name && (s->by_flag[COTO_SET_USER] || s->by_file[COTO_SET_USER]);
+    const struct passwd *user = is_asked && getuid() == 0 ? getpwnam(name) : NULL;
+
+    if (!is_asked || getuid() != 0 || (user && user->pw_uid != 0))
+        return 0;
+    coto_err_set(err, COTO_ERR_USAGE, 0, user ? "user: '%.60s' is root, which the front never is"
+                                              : "user: there is no user '%.60s'", name);
+    return coto_err_remedy(err, "name a user of this host, or leave the setting out: coto, or nobody "
+                                "where there is no such user");
+}
+
 int coto_settings_check(const struct coto_settings *settings, struct coto_err *err)
 {
     static const enum coto_setting needed[] = {COTO_SET_TLS_CERTIFICATE, COTO_SET_TLS_KEY,
@@ -310,6 +326,8 @@ int coto_settings_check(const struct coto_settings *settings, struct coto_err *e
     for (size_t i = 0; i < settings->text[COTO_SET_LISTEN].count; i++)
         if (coto_http_check_address(settings->text[COTO_SET_LISTEN].items[i], err))
             return -1;
+    if (check_user(settings, err))
+        return -1;
     if (settings->num[COTO_SET_POOL_MIN] > settings->num[COTO_SET_POOL_MAX])
         return coto_err_set(err, COTO_ERR_USAGE, 0, "pool-min is larger than pool-max");
     for (size_t i = 0; settings->text[COTO_SET_LISTEN].count && i < sizeof needed / sizeof *needed;

@@ -58,6 +58,9 @@ struct coto_driver {
      * error says what is missing. */
     int (*check)(const struct coto_plan *plan, struct coto_err *err);
 
+    /* Optional: whether it knows a runtime of this name, installed or not. */
+    int (*check_runtime)(const char *name, struct coto_err *err);
+
     /* Optional: begins what any sandbox of this driver needs, before a plan exists;
      * create takes it over, discard ends it unused. */
     void (*prepare)(void);

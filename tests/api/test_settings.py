@@ -56,13 +56,71 @@ def test_file_and_flags(service):
     ("jwt-key: [/nowhere/key.pem]", ["/nowhere/key.pem", "No such file"]),
     ("profile: nothing", ["nothing"]),
     ("state-dir: here", ["'here'", "absolute"]),
+    ("high-runtime: foo", ["high-runtime: runtime 'foo' is not known", "runsc"]),
     ("listen: [nowhere]", ["'nowhere': not an address", "127.0.0.1:8080"]),
+    *((f"listen: ['127.0.0.1:{port}']", [f"'127.0.0.1:{port}': '{port}' is not a port", "65535"])
+      for port in ("65536", "99999", "+80", "http", "")),
 ])
 def test_check_says_what_is_wrong(service, text, words):
     done = serve("--check", "--config", write(service, text))
     assert done.returncode != 0 and done.stdout == ""
     for word in words:
         assert word in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_check_counts_bytes_of_a_callback_key_as_the_start_does(service, end):
+    """A line end is not part of it."""
+    key = service.room / "key"
+    for count, is_good in ((31, False), (32, True)):
+        key.write_bytes(b"x" * count + end)
+        key.chmod(0o600)
+        done = serve("--check", "--callback-origin=https://x", f"--callback-key={key}")
+        assert (done.returncode == 0) == is_good, done
+        assert is_good or "less than 32 bytes" in done.stderr and "openssl rand -hex 32 >FILE" in done.stderr, done
+
+
+def test_a_runtime_that_nobody_knows_does_not_start(service):
+    status, text = service.fails("--high-runtime=foo")
+    assert status and "high-runtime: runtime 'foo' is not known" in text
+    assert serve("--check", "--high-runtime=kata").returncode == 0, "one that is not installed is told who asks for it"
+    assert serve("--check", "--high-runtime=foo", "--high-isolation=docker").returncode == 0, "an engine knows its own"
+    assert serve("--check", "--high-runtime=foo", "--high-isolation=none").returncode == 0
+
+
+@only(ROOT)  # nobody else's front becomes another user
+@pytest.mark.parametrize("name, words", [("nosuchuser", "there is no user 'nosuchuser'"), ("root", "is root")])
+def test_a_user_that_cannot_be(service, name, words):
+    """Who names one does not get nobody."""
+    for done in (serve("--check", f"--user={name}"), serve("--check", "--config", write(service, f"user: {name}"))):
+        assert done.returncode == 64 and words in done.stderr, done
+    status, text = service.fails(f"--user={name}")
+    assert status == 64 and words in text
+    assert serve("--check", "--user=nobody").returncode == 0
+
+
+@pytest.fixture
+def production():
+    it = Production()
+    yield it
+    it.__exit__()
+
+
+@pytest.mark.parametrize("name, file, words", [
+    ("tls-certificate", "alice.crt", ["alice.crt': it is not for TLS servers", "coto pki issue server"]),
+    ("tls-key", "alice.key", ["alice.key': it is not the key of certificate", "localhost.crt", "name the key"]),
+    ("tls-certificate", "none.crt", ["none.crt': No such file", "PEM"]),
+    ("client-ca", "none.crt", ["none.crt': No such file", "PEM"]),
+    ("client-crl", "none.crt", ["none.crt': No such file", "PEM"]),
+    ("tls-certificate", "localhost.key", ["localhost.key", "PEM"]),
+])
+def test_check_says_what_is_wrong_with_a_certificate(production, name, file, words):
+    settings = production.settings | {name: production.pki / file}
+    if file == "alice.crt":
+        settings["tls-key"] = production.pki / "alice.key"
+    done = serve("--check", *(f"--{key}={value}" for key, value in settings.items()))
+    assert done.returncode and all(word in done.stderr for word in words), done
+    assert serve("--check", *(f"--{key}={value}" for key, value in production.settings.items())).returncode == 0
 
 
 def test_check_of_a_good_file(service):

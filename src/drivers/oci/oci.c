@@ -276,6 +276,7 @@ const struct coto_driver coto_driver_oci = {
     .doc = "a container by runc, crun or runsc (gVisor), with no daemon",
     .probe = oci_probe,
     .check = oci_check,
+    .check_runtime = oci_check_runtime,
     .sweep = oci_sweep,
     .create = oci_create,
     .inspect = oci_inspect,

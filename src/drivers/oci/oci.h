@@ -37,6 +37,8 @@ struct oci_chosen {
 /* The runtime the plan names, or the level's choice; refuses one that lacks a fix unless
  * the policy names it. */
 int oci_choose(const struct coto_plan *plan, struct oci_chosen *ret_chosen, struct coto_err *err);
+/* Whether there is one of that name, installed or not. */
+int oci_check_runtime(const char *name, struct coto_err *err);
 /* Finds one by name, whatever its version. */
 int oci_find(const char *name, struct oci_chosen *ret_chosen, struct coto_err *err);
 

@@ -126,14 +126,20 @@ static const struct oci_runtime *row_of(const char *name)
     return NULL;
 }
 
+int oci_check_runtime(const char *name, struct coto_err *err)
+{
+    if (row_of(name))
+        return 0;
+    coto_err_set(err, COTO_ERR_POLICY, 0, "runtime '%.64s' is not known", name);
+    return coto_err_remedy(err, "use runc, crun, runsc or kata-runtime");
+}
+
 int oci_find(const char *name, struct oci_chosen *ret_chosen, struct coto_err *err)
 {
     struct oci_chosen chosen = {.runtime = row_of(name)};
 
-    if (!chosen.runtime) {
-        coto_err_set(err, COTO_ERR_POLICY, 0, "runtime '%.64s' is not known", name);
-        return coto_err_remedy(err, "use runc, crun, runsc or kata-runtime");
-    }
+    if (oci_check_runtime(name, err))
+        return -1;
     if (!find_program(chosen.runtime->name, chosen.path)) {
         coto_err_set(err, COTO_ERR_UNAVAILABLE, 0, "runtime '%s' is not installed",
                      chosen.runtime->name);
