@@ -14,6 +14,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 static int refuse(struct coto_err *err)
@@ -122,7 +123,9 @@ int api_authorize(struct api_call *call, struct coto_err *err)
     if (call->endpoint->access == COTO_ACCESS_OPEN)
         return 0;
     if (header)
-        return strncmp(header, "Bearer ", 7) == 0 ? by_token(call, header + 7, err) : refuse(err);
+        return strncasecmp(header, "Bearer ", 7) == 0 /* in any case: RFC 9110, 11.1 */
+                   ? by_token(call, header + 7, err)
+                   : refuse(err);
     if (!is_owner(call->api, peer))
         return refuse(err);
     snprintf(call->caller.tenant, sizeof call->caller.tenant, "uid:%d", peer->uid);
