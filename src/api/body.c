@@ -60,22 +60,66 @@ static int check_ceiling(struct api_job *job, enum coto_opt opt, const char *nam
     return coto_err_remedy(&job->err, "ask for less");
 }
 
+/* A number of its unit, where it has one: "256", "0.5", but not "256m". */
+static bool is_plain(const char *text)
+{
+    size_t len = strspn(text, "0123456789.");
+
+    return len > 0 && !text[len];
+}
+
+/* In the caller's own words, and with what this service allows. */
+static int refuse_limit(struct api_job *job, const struct coto_limit_row *limit, const char *name,
+                        const json_t *value)
+{
+    const struct coto_policy *ceiling = job->api->config.ceiling;
+    const char *text = json_string_value(value);
+    coto_auto_buf allowed = {0};
+    char number[64];
+    size_t len = text ? 0 : json_dumpb(value, number, sizeof number, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+
+    number[len < sizeof number ? len : 0] = '\0';
+    if (*limit->unit)
+        coto_buf_addf(&allowed, "a number of MiB, %lld to %lld, for example 256",
+                      (long long)(coto_options[limit->opt].min / COTO_MB),
+                      (long long)(coto_policy_num(ceiling, limit->opt) / COTO_MB));
+    else
+        coto_policy_allowed(ceiling, limit->opt, &allowed);
+    if (!*limit->unit && coto_options[limit->opt].type == COTO_TYPE_SIZE)
+        coto_buf_adds(&allowed, "; a number alone is bytes");
+    snprintf(job->field, sizeof job->field, "%s", name);
+    coto_err_set(&job->err, COTO_ERR_POLICY, 0, "%s: '%.60s%s' is not possible here; allowed: %s", name,
+                 text ? text : number, text && strlen(text) > 60 ? "..." : "", coto_buf_str(&allowed));
+    return coto_err_remedy(&job->err, "GET /openapi.json lists what there is");
+}
+
+static int set_limit(struct api_job *job, const struct coto_limit_row *limit, const char *name,
+                     const json_t *value)
+{
+    char text[128];
+
+    if (value_text(value, text, sizeof text - 2))
+        return fail(job, name, "is too long");
+    if (!*limit->ceiling) /* not a number */
+        return set_option(job, limit->opt, name, text);
+    size_t used = strlen(text);
+    snprintf(text + used, sizeof text - used, "%s", limit->unit);
+    if ((*limit->unit && json_is_string(value) && !is_plain(json_string_value(value))) ||
+        coto_policy_set(&job->policy, limit->opt, text, COTO_SOURCE_FLAG, name, &job->err))
+        return refuse_limit(job, limit, name, value);
+    return check_ceiling(job, limit->opt, name);
+}
+
 static int set_limits(struct api_job *job)
 {
     const char *key;
     json_t *value;
-    char text[128];
     char name[96];
 
     json_object_foreach (json_object_get(job->body, "resource_limits"), key, value) {
         const struct coto_limit_row *limit = coto_limit_find(key);
         snprintf(name, sizeof name, "resource_limits.%s", key);
-        if (value_text(value, text, sizeof text - 2))
-            return fail(job, name, "is too long");
-        size_t used = strlen(text);
-        snprintf(text + used, sizeof text - used, "%s", limit->unit);
-        if (set_option(job, limit->opt, name, text) ||
-            (*limit->ceiling && check_ceiling(job, limit->opt, name)))
+        if (set_limit(job, limit, name, value))
             return -1;
     }
     return 0;

@@ -221,6 +221,11 @@ static bool is_list(enum coto_opt opt)
     return coto_options[opt].type == COTO_TYPE_LIST || coto_options[opt].type == COTO_TYPE_MAP;
 }
 
+void coto_policy_allowed(const struct coto_policy *most, enum coto_opt opt, struct coto_buf *out)
+{
+    coto_value_allowed_to(opt, coto_policy_num(most, opt), out);
+}
+
 void coto_policy_value_text(const struct coto_policy *policy, enum coto_opt opt,
                             struct coto_buf *out)
 {

@@ -78,6 +78,8 @@ void coto_policy_hash(const struct coto_policy *policy, char ret_hex[COTO_SHA256
 /* One value as text that coto_policy_set reads back (lists joined with ","). */
 void coto_policy_value_text(const struct coto_policy *policy, enum coto_opt opt,
                             struct coto_buf *out);
+/* What a number may be where that policy has the most: "4m to 8g, for example 256m". */
+void coto_policy_allowed(const struct coto_policy *most, enum coto_opt opt, struct coto_buf *out);
 
 static inline int64_t coto_policy_num(const struct coto_policy *policy, enum coto_opt opt)
 {

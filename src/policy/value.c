@@ -73,6 +73,11 @@ static void add_words(struct coto_buf *out, const char *metavar)
 
 void coto_value_allowed(enum coto_opt opt, struct coto_buf *out)
 {
+    coto_value_allowed_to(opt, coto_options[opt].max, out);
+}
+
+void coto_value_allowed_to(enum coto_opt opt, int64_t most, struct coto_buf *out)
+{
     const struct coto_opt_row *row = &coto_options[opt];
 
     if (row->type == COTO_TYPE_BOOL) {
@@ -82,7 +87,7 @@ void coto_value_allowed(enum coto_opt opt, struct coto_buf *out)
     } else if (is_number(row->type)) {
         add_number(out, row->type, row->min);
         coto_buf_adds(out, " to ");
-        add_number(out, row->type, row->max);
+        add_number(out, row->type, most);
         coto_buf_addf(out, ", for example %s", number_types[row->type].example);
     } else {
         coto_buf_adds(out, row->metavar);

@@ -13,6 +13,8 @@ void coto_value_fini(struct coto_value *value);
 
 /* What an option takes: "4m to none, for example 256m", "cut, kill". */
 void coto_value_allowed(enum coto_opt opt, struct coto_buf *out);
+/* The same where a number may be no more than that. */
+void coto_value_allowed_to(enum coto_opt opt, int64_t most, struct coto_buf *out);
 
 /* "WHO: 'TEXT' WHAT; allowed: ALLOWED"; returns -1. */
 int coto_value_refuse(const char *who, const char *text, const char *what, const char *allowed,
