@@ -85,19 +85,32 @@ static int find(struct api_call *call, struct coto_err *err, int *ret_status)
     return coto_err_remedy(err, "GET /openapi.json lists what there is; an {id} is a UUID");
 }
 
+/* A name that some page's owner has made lead to us is none of ours. */
+static bool is_our_name(const struct coto_http_request *request, const char *host)
+{
+    size_t n = strcspn(host, ":");
+
+    if (coto_http_peer(request)->is_tls || coto_http_peer(request)->uid >= 0)
+        return true;
+    return (n == 9 && strncmp(host, "127.0.0.1", n) == 0) ||
+           (n == 9 && strncmp(host, "localhost", n) == 0) ||
+           (strncmp(host, "[::1]", 5) == 0 && (!host[5] || host[5] == ':'));
+}
+
 /* A browser on this host must not be made to talk to us by some page. */
-static bool is_from_a_page(const struct coto_http_request *request)
+static int refuse_page(const struct coto_http_request *request, struct coto_err *err)
 {
     const char *host = coto_http_header(request, "Host");
 
-    if (coto_http_header(request, "Origin"))
-        return true;
-    if (coto_http_peer(request)->is_tls || coto_http_peer(request)->uid >= 0 || !host)
-        return false;
-    size_t n = strcspn(host, ":");
-    return !((n == 9 && strncmp(host, "127.0.0.1", n) == 0) ||
-             (n == 9 && strncmp(host, "localhost", n) == 0) ||
-             (strncmp(host, "[::1]", 5) == 0 && (!host[5] || host[5] == ':')));
+    if (coto_http_header(request, "Origin")) {
+        coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "requests of web pages are not served here (Origin)");
+        return coto_err_remedy(err, "send the request from a program, without the header Origin");
+    }
+    if (!host || is_our_name(request, host))
+        return 0;
+    coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "Host: '%.100s' is not a name of this service", host);
+    return coto_err_remedy(err, "send 127.0.0.1, localhost or [::1] as Host, with or without a port; "
+                                "`listen` is for other names");
 }
 
 static bool is_of_a_sandbox(const struct api_call *call)
@@ -187,8 +200,7 @@ void coto_api_handle(struct coto_http_request *request, void *arg)
     int status = 0;
 
     api->counters.requests++;
-    if (is_from_a_page(request)) {
-        coto_err_set(&err, COTO_ERR_FORBIDDEN, 0, "requests of web pages are not served here");
+    if (refuse_page(request, &err)) {
         api_reply_error(request, 403, &err, "");
         return;
     }

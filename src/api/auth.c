@@ -72,8 +72,13 @@ static int by_sandbox_token(struct api_call *call, const struct coto_claims *cla
 
     if (!s || strcmp(s->tenant, claims->sub) != 0 || (is_reserved(claims->sub) && !claims->is_own))
         return refuse(err);
-    if (call->endpoint->access == COTO_ACCESS_SERVICE || call->endpoint->access == COTO_ACCESS_OPERATOR)
-        return forbid(err, "the token of a sandbox is good for that sandbox only");
+    if (call->endpoint->access == COTO_ACCESS_SERVICE || call->endpoint->access == COTO_ACCESS_OPERATOR) {
+        bool destroys = call->endpoint == &coto_endpoints[COTO_ENDPOINT_destroy];
+        forbid(err, destroys ? "the token of a sandbox cannot destroy it"
+                             : "the token of a sandbox is good for that sandbox only");
+        coto_err_remedy(err, destroys ? "send a service token, or the local one" : "send a service token");
+        return 403;
+    }
     if (call->endpoint->access == COTO_ACCESS_SANDBOX && strcmp(call->id, s->id) != 0) {
         coto_err_set(err, COTO_ERR_NOTFOUND, 0, "no such sandbox");
         return 404;

@@ -189,6 +189,14 @@ int coto_api_set_high(const struct coto_api_high *high, struct coto_policy *poli
     return failed ? -1 : 0;
 }
 
+int coto_api_check_runtime(const struct coto_api_high *high, struct coto_err *err)
+{
+    for (size_t i = 0; *high->runtime && i < coto_driver_count; i++)
+        if (coto_drivers[i]->isolation == high->isolation && coto_drivers[i]->check_runtime)
+            return coto_drivers[i]->check_runtime(high->runtime, err);
+    return 0;
+}
+
 /* The request is well-formed, and the service as such well: 422, whatever it is that is missing. */
 void api_note_level(struct api_job *job, const struct coto_plan *plan)
 {
@@ -222,6 +230,18 @@ static int set_isolation(struct api_job *job)
     return coto_err_remedy(&job->err, "an operator can set high-isolation to container or docker");
 }
 
+static int refuse_language(struct api_job *job, const char *language)
+{
+    coto_auto_buf all = {0};
+
+    for (size_t i = 0; i < coto_language_count; i++)
+        coto_buf_addf(&all, "%s%s", i ? ", " : "", coto_languages[i].name);
+    snprintf(job->field, sizeof job->field, "language");
+    coto_err_set(&job->err, COTO_ERR_USAGE, 0, "language: no such language: '%.64s'", language);
+    return coto_err_remedy(&job->err, "one of %s; GET /api/v1/capabilities lists those whose tool is there",
+                           coto_buf_str(&all));
+}
+
 int api_body_policy(struct api_job *job, const struct coto_policy *from)
 {
     const char *profile = text_of(job, "profile");
@@ -233,14 +253,6 @@ int api_body_policy(struct api_job *job, const struct coto_policy *from)
         return -1;
     if (from ? coto_policy_copy(from, &job->policy, &job->err)
              : coto_policy_init(&job->policy, &job->err) ||
-int coto_api_check_runtime(const struct coto_api_high *high, struct coto_err *err)
-{
-    for (size_t i = 0; *high->runtime && i < coto_driver_count; i++)
-        if (coto_drivers[i]->isolation == high->isolation && coto_drivers[i]->check_runtime)
-            return coto_drivers[i]->check_runtime(high->runtime, err);
-    return 0;
-}
-
                    coto_policy_apply_profile(&job->policy, profile, &job->err)) {
         snprintf(job->field, sizeof job->field, "profile");
         return -1;
@@ -248,10 +260,8 @@ int coto_api_check_runtime(const struct coto_api_high *high, struct coto_err *er
     if (coto_ceiling_apply(job->api->config.ceiling, &job->policy, &job->err))
         return -1;
     job->cold = job->api->config.is_cold || json_is_true(json_object_get(job->body, "cold"));
-    if (language && !coto_language_find(language)) {
-        fail(job, "language", "no such language");
-        return coto_err_remedy(&job->err, "GET /api/v1/capabilities lists what there is");
-    }
+    if (language && !coto_language_find(language))
+        return refuse_language(job, language);
     if (language && set_option(job, COTO_OPT_LANG, "language", language))
         return -1;
     if (!*coto_policy_str(&job->policy, COTO_OPT_LANG) &&

@@ -18,6 +18,16 @@ static int fail(struct api_job *job, const char *name, const char *why)
     return coto_err_remedy(&job->err, "GET /openapi.json has every field, its type and its range");
 }
 
+/* What a sandbox is made with, and what runs in it, are two requests. */
+static const char *belongs(enum coto_body body, const char *key)
+{
+    if (body == COTO_BODY_create && coto_body_field(COTO_BODY_execute, key))
+        return "it goes to POST /api/v1/sandbox/{id}/execute once the sandbox is made, or to POST /api/v1/run";
+    if (body == COTO_BODY_execute && coto_body_field(COTO_BODY_create, key))
+        return "it goes to POST /api/v1/sandbox/create, when the sandbox is made, or to POST /api/v1/run";
+    return NULL;
+}
+
 static int unknown(struct api_job *job, enum coto_body body, const char *prefix, const char *key)
 {
     struct coto_nearest best = {0};
@@ -27,7 +37,10 @@ static int unknown(struct api_job *job, enum coto_body body, const char *prefix,
         if (coto_body_fields[i].bodies >> body & 1)
             coto_nearest_offer(&best, key, coto_body_fields[i].name);
     snprintf(name, sizeof name, "%s%.60s", prefix, *key ? key : "\"\"");
-    fail(job, name, "no such field");
+    const char *where = belongs(body, key);
+    fail(job, name, where ? "no field of this request" : "no such field");
+    if (where)
+        return coto_err_remedy(&job->err, "%s", where);
     if (best.name)
         return coto_err_remedy(&job->err, "did you mean '%s'?", best.name);
     return coto_err_remedy(&job->err, "GET /openapi.json lists what there is");

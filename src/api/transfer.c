@@ -7,10 +7,22 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define UPLOAD_MAX ((uint64_t)16 * 1024 * COTO_MB) /* the sandbox's disk ends it before */
 
 /* ---- around every transfer ---- */
+
+/* Its envelope would be stored with the file. */
+static int refuse_form(const struct api_call *call, struct coto_err *err)
+{
+    const char *type = coto_http_header(call->request, "Content-Type");
+
+    if (call->endpoint->how != COTO_HOW_UPLOAD || !type || strncasecmp(type, "multipart/", 10) != 0)
+        return 0;
+    coto_err_set(err, COTO_ERR_USAGE, 0, "Content-Type: the body has to be the file's bytes, not a form");
+    return coto_err_remedy(err, "send the bytes as they are, as curl -T FILE does");
+}
 
 const char *api_transfer_path(const struct api_job *job)
 {
@@ -71,6 +83,10 @@ void api_transfer_begin(struct api_call *call, bool needs_path,
     struct coto_err err = {0};
     coto_auto_buf target = {0};
 
+    if (refuse_form(call, &err)) {
+        api_reply_error(call->request, 400, &err, "");
+        return;
+    }
     if (take_path(call, needs_path, &target, &err)) {
         api_reply_error(call->request, 400, &err, "path");
         return;

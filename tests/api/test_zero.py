@@ -47,7 +47,7 @@ def test_socket_and_token_are_private_and_it_says_how_to_use_them(service):
     assert ask_port(service, "/healthz", {}).status == 200
 
 
-@pytest.mark.parametrize("value", [None, "", "Bearer", "Bearer ", "Basic Zm9vOmJhcg==", "bearer {}", "Bearer {}x", "Bearer  {}",
+@pytest.mark.parametrize("value", [None, "", "Bearer", "Bearer ", "Basic Zm9vOmJhcg==", "Bearers {}", "Basic {}", "Bearer {}x", "Bearer  {}",
                                    "{}", "Bearer null", "Bearer a.b.c", "Bearer {},{}"])
 def test_without_the_token_all_are_refused_alike(service, value):
     """AP-09"""
@@ -55,6 +55,13 @@ def test_without_the_token_all_are_refused_alike(service, value):
     reply = ask_port(service, "/api/v1/sandbox", headers)
     assert refusal(reply) == UNAUTHORIZED and reply.headers["WWW-Authenticate"] == "Bearer"
     assert ask_port(service, "/api/v1/sandbox", bearer(service.token)).status == 200
+
+
+@pytest.mark.parametrize("scheme", ["bearer", "BEARER"])
+def test_a_scheme_in_any_case(service, scheme):
+    """RFC 9110, 11.1"""
+    assert ask_port(service, "/api/v1/sandbox", {"Authorization": f"{scheme} {service.token}"}).status == 200
+    assert refusal(ask_port(service, "/api/v1/sandbox", {"Authorization": f"{scheme} x"})) == UNAUTHORIZED
 
 
 def test_a_bad_token_is_refused_on_the_socket_too(service):
@@ -66,7 +73,12 @@ def test_a_bad_token_is_refused_on_the_socket_too(service):
                                      {"Host": "127.0.0.1.evil.example"}, {"Host": "localhost.evil.example:80"}])
 def test_web_pages_are_not_served(service, headers):
     """AP-19"""
-    assert ask_port(service, "/healthz", {**bearer(service.token), **headers}).status == 403
+    reply = ask_port(service, "/healthz", {**bearer(service.token), **headers})
+    assert reply.status == 403
+    if "Host" in headers:
+        assert f"Host: '{headers['Host']}'" in reply.json["message"] and "127.0.0.1, localhost or [::1]" in reply.json["remedy"]
+    else:
+        assert "web pages" in reply.json["message"] and "Origin" in reply.json["remedy"]
     assert ask_port(service, "/healthz", {"Host": "localhost"}).status == 200
 
 

@@ -1,0 +1,70 @@
+"""What is refused is named as it was sent, with what is allowed here or what to do instead."""
+import pytest
+
+from .helpers import Service
+
+
+@pytest.fixture(scope="module")
+def service():
+    with Service("--high-isolation=none", "--max-memory=1g", "--max-pids=100", "--max-cpus=3") as it:
+        yield it
+
+
+def refused(reply, status, *words):
+    assert reply.status == status, reply
+    text = f"{reply.json['message']} / {reply.json['remedy']}"
+    assert all(word in text for word in words), reply
+
+
+@pytest.mark.parametrize("name, value, words", [
+    ("memory_mb", "256m", ("'256m'", "a number of MiB, 4 to 1024")),
+    ("memory_mb", 0.5, ("'0.5'", "4 to 1024")),
+    ("memory_mb", -1, ("'-1'", "4 to 1024")),
+    ("disk_mb", "lots", ("'lots'", "a number of MiB")),
+    ("memory", "lots", ("'lots'", "4m to 1g")),
+    ("memory", 64, ("'64'", "4m to 1g", "a number alone is bytes")),
+    ("pids", "many", ("'many'", "1 to 100")),
+    ("cpu", "x", ("'x'", "0.01 to 3")),
+    ("memory", "9" * 100, ("'" + "9" * 60 + "...'",)),
+])
+def test_a_limit(service, name, value, words):
+    reply = service.post("/api/v1/run", code="1", resource_limits={name: value})
+    refused(reply, 400, *words)
+    assert reply.json["field"] == f"resource_limits.{name}" and "none" not in reply.json["message"], reply
+
+
+def test_a_number_of_megabytes_may_be_a_text(service):
+    assert service.post("/api/v1/run", code="1", resource_limits={"memory_mb": "64"}).status == 200
+
+
+def test_a_language(service):
+    refused(service.post("/api/v1/run", code="1", language="klingon"), 400, "'klingon'", "python, node, sh")
+
+
+def test_a_field_of_another_request(service):
+    refused(service.post("/api/v1/sandbox/create", code="1"), 400, "execute", "/api/v1/run")
+    url = f"/api/v1/sandbox/{service.create()['sandbox_id']}/execute"
+    refused(service.post(url, code="1", resource_limits={}), 400, "/api/v1/sandbox/create")
+    refused(service.post(url, code="1", colt=True), 400, "did you mean 'cold'?")
+
+
+def test_the_end_of_a_sandbox_by_its_own_token(service):
+    made = service.create()
+    url = f"/api/v1/sandbox/{made['sandbox_id']}"
+    refused(service.delete(url, token=made["access_token"]), 403, "cannot destroy it", "service token")
+    refused(service.get("/api/v1/sandbox", token=made["access_token"]), 403, "that sandbox only", "service token")
+    assert service.delete(url).status == 200
+
+
+def test_a_body_that_is_too_large(service):
+    refused(service.ask("POST", "/api/v1/run", headers={"Content-Length": str(17 << 20)}), 413, f"{16 << 20} bytes at most")
+
+
+@pytest.mark.parametrize("what", ["files?path=x", "archive"])
+def test_a_form(service, what):
+    """Its envelope is not stored."""
+    url = f"/api/v1/sandbox/{service.create()['sandbox_id']}"
+    body = b'--x\r\nContent-Disposition: form-data; name="file"\r\n\r\nhello\r\n--x--\r\n'
+    reply = service.ask("PUT", f"{url}/{what}", body, headers={"Content-Type": "Multipart/form-data; boundary=x"})
+    refused(reply, 400, "not a form", "curl -T FILE")
+    assert service.get(f"{url}/files?path=x").status == 404
