@@ -53,7 +53,8 @@ static const char tail[] =
     "Coto-Signature: t=UNIX-SECONDS,v1=HEX\n"
     "```\n"
     "\n"
-    "where HEX is HMAC-SHA256 over `UNIX-SECONDS.BODY` with the operator's callback key. Only origins that the operator has\n"
+    "where HEX is HMAC-SHA256 over `UNIX-SECONDS.BODY` with the operator's callback key: the bytes of its file\n"
+    "without a line end at their end (`openssl rand -hex 32 >FILE`: the 64 digits as they are). Only origins that the operator has\n"
     "named are called; redirects are not followed; it is tried three times. A\n"
     "service that ends in order tells what it has waited for; three seconds later it tells nobody any more.\n"
     "A receiver that does not answer holds up calls of its own tenant only, of which 256 may wait. A result with more than\n"
@@ -103,7 +104,7 @@ static void print_endpoints(void)
         const struct coto_endpoint *e = &coto_endpoints[i];
         printf("| `%s %s` | %s | ", e->method, e->path, access_word(e->access));
         print_body(e->request);
-        printf(" | %d ", e->status);
+        printf(" | %d%s ", e->status, e->reply == COTO_BODY_destroyed ? ", 202 while an execution is being ended first," : "");
         print_body(e->reply);
         fputs(" | ", stdout);
         print_cell(e->doc);
@@ -173,7 +174,7 @@ static void print_bodies(void)
 
 static void print_limits(void)
 {
-    puts("\n### Limits of a sandbox\n\nA number, or a text with a unit (`\"256m\"`, `\"1.5s\"`). The operator may allow less; of `ptys` it is none unless `max-ptys` says so.\n\n"
+    puts("\n### Limits of a sandbox\n\nA number, or a text with a unit (`\"256m\"`, `\"1.5s\"`). A size without a unit is bytes (`\"memory\": 64` is 64 bytes, and refused), a time seconds; `_mb` takes a number alone. The operator may allow less; of `ptys` it is none unless `max-ptys` says so.\n\n"
          "| field | at most | meaning |\n|---|---|---|");
     for (unsigned i = 0; i < coto_limit_count; i++) {
         printf("| `%s` | %s | ", coto_limits[i].name, coto_limits[i].ceiling);

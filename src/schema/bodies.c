@@ -43,14 +43,16 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN_ALL, "cold", BOOL, none, PLAIN, 0, 0, "",
       "start a fresh interpreter instead of one that waits")
     F(IN_RUNS, "artifacts", BOOL, none, PLAIN, 0, 0, "",
-      "reply with the contents of the files left in output/")
+      "reply with the contents of the files left in output/, 10 MiB of them in all: a file that goes past that comes without content, with its size and sha256; `GET files` of a sandbox has it")
     F(IN_RUNS, "async", BOOL, none, PLAIN, 0, 0, "",
       "answer at once (202) with the execution's id")
     F(IN_RUNS, "callback_url", NAME, none, PLAIN, 0, 2048, "",
       "of an async execution: its status is posted there at the end, signed; the operator has to have allowed the origin")
     F(IN(file), "path", TEXT, none, MUST, 1, 4000, "",
       "where: relative to the workspace, or below /tmp")
-    F(IN(file) | IN(artifact), "content", TEXT, none, PLAIN, 0, 16 * COTO_MB, "", "its text")
+    F(IN(file), "content", TEXT, none, PLAIN, 0, 16 * COTO_MB, "", "its text")
+    F(IN(artifact), "content", TEXT, none, PLAIN, 0, 16 * COTO_MB, "",
+      "its text, when asked for; not there: those of the execution are more than 10 MiB with it")
     F(IN(file) | IN(artifact), "content_base64", TEXT, none, PLAIN, 0, 22 * COTO_MB, "",
       "its bytes, where they are no UTF-8 text")
     F(IN(file), "executable", BOOL, none, PLAIN, 0, 0, "", "mode 0755 instead of 0644")

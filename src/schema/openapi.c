@@ -209,7 +209,7 @@ static void add_limits(struct coto_json *json)
     coto_json_begin(json, "limits", '{');
     coto_json_str(json, "type", "object");
     coto_json_str(json, "description",
-                  "Limits of a sandbox: a number, or a text with a unit (\"256m\", \"1.5s\"); each by one of its names.");
+                  "Limits of a sandbox: a number, or a text with a unit (\"256m\", \"1.5s\"); a size without one is bytes; each by one of its names.");
     coto_json_begin(json, "properties", '{');
     for (unsigned i = 0; i < coto_limit_count; i++)
         add_limit(json, &coto_limits[i]);
@@ -405,7 +405,7 @@ static void add_callback(struct coto_json *json)
     static const struct coto_parameter signature = {
         .name = "Coto-Signature",
         .is_required = true,
-        .doc = "`t=UNIX-SECONDS,v1=HEX`: HMAC-SHA256 over `UNIX-SECONDS.BODY` with the operator's callback key"};
+        .doc = "`t=UNIX-SECONDS,v1=HEX`: HMAC-SHA256 over `UNIX-SECONDS.BODY` with the operator's callback key; a line end at the end of its file is not part of it"};
 
     coto_json_begin(json, "callbacks", '{');
     coto_json_begin(json, "ended", '{');

@@ -127,7 +127,7 @@ enum coto_opt_section {
     X(CAP_ADD,    "cap-add",    LIST,     "",     0, 0, "CAP,...", WALLS, \
       "capabilities kept inside the sandbox's own user namespace (chown, fowner, setuid, setgid)") \
     X(NETWORK,    "network",    ENUM,     "none", 0, 0, "none|allow-list", WALLS, \
-      "network the program gets; none is a dead loopback") \
+      "network the program gets; none is a loopback of its own, and nothing else") \
     X(NETWORK_ALLOW, "network-allow", LIST, "",   0, 0, "HOST:PORT,...", WALLS, \
       "destinations of the allow-list") \
     X(IDMAP,      "idmap",      ENUM,     "auto", 0, 0, "auto|single|subuid", WALLS, \

@@ -47,7 +47,7 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
     X(STATE_DIR, "state-dir", TEXT, "", 0, 0, "DIR", START, \
       "records; 0700. Default /var/lib/coto/serve, or coto in $XDG_STATE_HOME (~/.local/state)") \
     X(USER, "user", TEXT, "coto", 0, 0, "NAME", START, \
-      "who the front becomes when root starts the service; nobody where there is no such user") \
+      "who the front becomes when root starts the service; not set: nobody where there is no user coto") \
     X(PROFILE, "profile", TEXT, "default", 0, 0, "NAME", START, \
       "policy of requests that name no profile; its sandboxes are kept ready") \
     X(ALLOW_PROFILE, "allow-profile", LIST, "", 0, 0, "NAME", START, \
@@ -113,7 +113,7 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
     X(CALLBACK_ORIGIN, "callback-origin", LIST, "", 0, 0, "ORIGIN", START, \
       "where ends of async executions may be told (repeatable), such as https://hooks.example.com") \
     X(CALLBACK_KEY, "callback-key", TEXT, "", 0, 0, "FILE", START, \
-      "32 bytes and more that callbacks are signed with, without a line end at their end; nobody else may be able to read it") \
+      "32 bytes and more that callbacks are signed with; a line end at the end of the file is not part of them; nobody else may be able to read it") \
     X(LIFETIME, "lifetime", DURATION, "1h", 1000, 604800000, "TIME", LIVE, \
       "a sandbox ends after this, or with the execution that runs then") \
     X(IDLE, "idle", DURATION, "5m", 1000, 604800000, "TIME", LIVE, \

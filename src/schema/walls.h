@@ -18,7 +18,7 @@ enum coto_wall_class { COTO_WALL_CORE, COTO_WALL_LIMIT };
     X(USERNS, "user_namespace", CORE, "no privilege inside counts outside")                        \
     X(PIDNS, "pid_namespace", CORE, "only own processes are visible or killable")                  \
     X(MOUNTNS, "mount_namespace", CORE, "a file system of its own")                                \
-    X(NETNS, "net_namespace", CORE, "no network but a dead loopback")                              \
+    X(NETNS, "net_namespace", CORE, "no network but a loopback of its own")                        \
     X(IPCNS, "ipc_namespace", CORE, "System V and POSIX IPC of its own")                           \
     X(UTSNS, "uts_namespace", CORE, "a host name of its own")                                      \
     X(CGROUPNS, "cgroup_namespace", CORE, "host cgroup paths are hidden")                          \
