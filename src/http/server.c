@@ -299,8 +299,8 @@ static int parse_address(const char *where, union address *ret_address, socklen_
     if (is_unix ? !*path || strlen(path) >= sizeof ret_address->un.sun_path
                 : parse_where(where, ret_address, ret_len) < 0) {
         const char *colon = is_unix ? NULL : strrchr(where, ':');
-        if (colon && !is_port(colon + 1))
-            coto_err_set(err, COTO_ERR_USAGE, 0, "listen '%s': '%s' is not a port; allowed: 0 to 65535",
+        if (colon && !strchr(colon, ']') && !is_port(colon + 1))
+            coto_err_set(err, COTO_ERR_USAGE, 0, "listen '%s': not an address: '%s' is not a port, 0 to 65535",
                          where, colon + 1);
         else
             coto_err_set(err, COTO_ERR_USAGE, 0, "listen '%s': not an address", where);

@@ -58,7 +58,7 @@ def test_file_and_flags(service):
     ("state-dir: here", ["'here'", "absolute"]),
     ("high-runtime: foo", ["high-runtime: runtime 'foo' is not known", "runsc"]),
     ("listen: [nowhere]", ["'nowhere': not an address", "127.0.0.1:8080"]),
-    *((f"listen: ['127.0.0.1:{port}']", [f"'127.0.0.1:{port}': '{port}' is not a port", "65535"])
+    *((f"listen: ['127.0.0.1:{port}']", [f"'127.0.0.1:{port}': not an address: '{port}' is not a port", "65535"])
       for port in ("65536", "99999", "+80", "http", "")),
 ])
 def test_check_says_what_is_wrong(service, text, words):
