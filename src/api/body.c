@@ -80,8 +80,8 @@ static int refuse_limit(struct api_job *job, const struct coto_limit_row *limit,
 
     number[len < sizeof number ? len : 0] = '\0';
     if (*limit->unit)
-        coto_buf_addf(&allowed, "a number of MiB, %lld to %lld, for example 256",
-                      (long long)(coto_options[limit->opt].min / COTO_MB),
+        coto_buf_addf(&allowed, "a number of MiB, %g to %lld, for example 256",
+                      (double)coto_options[limit->opt].min / COTO_MB,
                       (long long)(coto_policy_num(ceiling, limit->opt) / COTO_MB));
     else
         coto_policy_allowed(ceiling, limit->opt, &allowed);

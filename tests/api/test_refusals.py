@@ -20,7 +20,7 @@ def refused(reply, status, *words):
     ("memory_mb", "256m", ("'256m'", "a number of MiB, 4 to 1024")),
     ("memory_mb", 0.5, ("'0.5'", "4 to 1024")),
     ("memory_mb", -1, ("'-1'", "4 to 1024")),
-    ("disk_mb", "lots", ("'lots'", "a number of MiB")),
+    ("disk_mb", "lots", ("'lots'", "a number of MiB, 0.0625 to 8192")),
     ("memory", "lots", ("'lots'", "4m to 1g")),
     ("memory", 64, ("'64'", "4m to 1g", "a number alone is bytes")),
     ("pids", "many", ("'many'", "1 to 100")),
