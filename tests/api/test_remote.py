@@ -220,10 +220,9 @@ def test_no_half_of_a_file_is_left(service, tmp_path):
     assert not list((tmp_path / "out").iterdir())
 
 
-@pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil", "a//b", "."])
-def test_names_of_another_host_stay_below(tmp_path, name):
-    """A service that is not what it seems."""
-    answer = json.dumps({"exit_status": 0, "artifacts": [{"name": name, "content": "x"}, {"name": "fine", "content": "x"}]}).encode()
+@contextlib.contextmanager
+def not_a_service(answer):
+    """Gives one caller that for a result; the flag that leads to it."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         def serve():
             client, _ = listener.accept()
@@ -231,7 +230,14 @@ def test_names_of_another_host_stay_below(tmp_path, name):
                 client.recv(65536)
                 client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(answer), answer))
         threading.Thread(target=serve, daemon=True).start()
-        at = f"--server=http://127.0.0.1:{listener.getsockname()[1]}"
+        yield f"--server=http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil", "a//b", "."])
+def test_names_of_another_host_stay_below(tmp_path, name):
+    """A service that is not what it seems."""
+    answer = json.dumps({"exit_status": 0, "artifacts": [{"name": name, "content": "x"}, {"name": "fine", "content": "x"}]}).encode()
+    with not_a_service(answer) as at:
         (tmp_path / "d").mkdir()
         done = coto(at, "--json", f"--artifacts={tmp_path / 'd/out'}", "-c", "1", "--lang", "python")
     assert done.returncode == 73 and b"a name that is none" in done.stdout + done.stderr
@@ -330,14 +336,8 @@ def test_a_result_on_a_terminal():
     """A service that is not what it seems does not draw on it."""
     answer = b'{"exit_status": 0, "stdout": "fine \xc2\x9b2J"}'
     ours, theirs = os.openpty()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        def serve():
-            client, _ = listener.accept()
-            with client:
-                client.recv(65536)
-                client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(answer), answer))
-        threading.Thread(target=serve, daemon=True).start()
-        process = subprocess.Popen([COTO, "run", f"--server=http://127.0.0.1:{listener.getsockname()[1]}", "--json", "-c", "1", "--lang", "python"],
+    with not_a_service(answer) as at:
+        process = subprocess.Popen([COTO, "run", at, "--json", "-c", "1", "--lang", "python"],
                                    stdin=subprocess.DEVNULL, stdout=theirs)
         os.close(theirs)
         got = b""
