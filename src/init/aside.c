@@ -52,10 +52,12 @@ static int own_proc(void)
  * a sandbox that takes them all leaves none to the host's root. Connections that nobody accepts
  * are counted for nobody, nor are those that were closed, for a minute, which take no descriptor
  * either: fewer of both. Where /proc/sys is not writable the host's own limits have to do. */
-void init_aside_limits(int proc)
+void init_aside_limits(int proc, bool has_network)
 {
     write_file(proc, "sys/user/max_inotify_instances", "8   ");
     write_file(proc, "sys/user/max_inotify_watches", "8192");
+    if (has_network)
+        return;
     write_file(proc, "sys/net/core/somaxconn", "64  ");
     write_file(proc, "sys/net/ipv4/tcp_max_tw_buckets", "8192");
 }
@@ -64,7 +66,7 @@ static void limits_of_own(void)
 {
     long proc = coto_raw_call(SYS_openat, AT_FDCWD, (long)(intptr_t)"/proc", O_PATH | O_CLOEXEC, 0);
 
-    init_aside_limits((int)proc);
+    init_aside_limits((int)proc, false);
     coto_raw_call(SYS_close, proc, 0, 0, 0);
 }
 

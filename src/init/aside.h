@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -26,7 +27,8 @@ int init_aside_own_proc(struct init_aside *aside, struct coto_err *err);
 int init_aside_network(struct init_aside *aside, int *ret_fd, struct coto_err *err);
 /* The root has been changed: the old one may be dropped. */
 void init_aside_old_root(struct init_aside *aside);
-/* Limits of the sandbox's own namespaces, by a procfs; also for those with no such thread. */
-void init_aside_limits(int proc);
+/* Limits of the sandbox's own namespaces, by a procfs; also for those with no such thread. has_network: that one was
+ * made for it, and has them. */
+void init_aside_limits(int proc, bool has_network);
 /* Waits until everything is done and the thread is gone. */
 int init_aside_join(struct init_aside *aside, struct coto_err *err);

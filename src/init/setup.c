@@ -255,7 +255,7 @@ static int step_shared_proc(struct setup *s, struct coto_err *err)
 {
     if (!s->has_network && init_shared_network(err))
         return -1;
-    return init_shared_proc(err);
+    return init_shared_proc(s->has_network, err);
 }
 
 static int step_terminals(struct setup *s, struct coto_err *err)

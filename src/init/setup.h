@@ -53,5 +53,5 @@ int init_root_mask(const char *file, struct coto_err *err);
 int init_shared_detach(struct coto_err *err);
 int init_shared_leave(struct coto_err *err);
 int init_shared_enter(struct init_root *root, struct coto_err *err);
-int init_shared_proc(struct coto_err *err);
+int init_shared_proc(bool has_network, struct coto_err *err);
 int init_shared_network(struct coto_err *err);

@@ -57,7 +57,7 @@ int init_shared_enter(struct init_root *root, struct coto_err *err)
 }
 
 /* See aside.c for what is written and why. */
-static int write_limits(int proc, struct coto_err *err)
+static int write_limits(int proc, bool has_network, struct coto_err *err)
 {
     /* With its uid a process loses its own files here; nobody else is inside yet. */
     prctl(PR_SET_DUMPABLE, 1);
@@ -65,18 +65,18 @@ static int write_limits(int proc, struct coto_err *err)
     int saved = errno;
 
     prctl(PR_SET_DUMPABLE, 0);
-    init_aside_limits(proc);
+    init_aside_limits(proc, has_network);
     return failed ? coto_err_set(err, COTO_ERR_WALL, saved, "set oom_score_adj") : 0;
 }
 
-int init_shared_proc(struct coto_err *err)
+int init_shared_proc(bool has_network, struct coto_err *err)
 {
     const unsigned attrs = COTO_ATTR_NOSUID | COTO_ATTR_NODEV | COTO_ATTR_NOEXEC;
     coto_auto_fd proc = coto_mount_new("proc", NULL, attrs, err);
 
     if (proc < 0)
         return coto_err_wrap(err, "private /proc");
-    if (write_limits(proc, err) || coto_mount_set(proc, COTO_ATTR_RDONLY, false, err) ||
+    if (write_limits(proc, has_network, err) || coto_mount_set(proc, COTO_ATTR_RDONLY, false, err) ||
         coto_mount_attach_own(proc, AT_FDCWD, "proc", err))
         return -1;
     return init_root_mask(INIT_ROOT_MASK, err);
