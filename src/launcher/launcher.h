@@ -121,7 +121,8 @@ struct template {
     pid_t pid; /* 0: none */
     int fd;
     bool ready;
-    struct box *box; /* it is forking into */
+    struct box *box;  /* it is forking into */
+    unsigned unasked; /* answers that come first, about boxes that have ended meanwhile */
     unsigned forks;
     int64_t retry_us;
 };
@@ -146,7 +147,8 @@ struct launcher {
     struct coto_launch_status status;
     struct coto_buf in, out;
     struct coto_buf spare; /* for the next reader: too large to be allocated for each READY */
-    struct template template;
+    struct template templates[2]; /* one of them, and shortly before its end its successor */
+    unsigned template_turn;
     struct box *parking; /* wait for the template */
     bool ending;
     int64_t began_us, tick_us, sweep_us;
@@ -202,7 +204,7 @@ int launcher_park_inside(struct coto_sandbox *sandbox, const struct coto_plan *p
 extern const char launcher_modules[];
 void launcher_park(struct launcher *l, struct box *box);
 void launcher_unpark(struct launcher *l, struct box *box); /* it ends meanwhile */
-void launcher_template_says(struct launcher *l);
+void launcher_template_says(struct launcher *l, struct template *t);
 void launcher_template_stop(struct launcher *l);
 
 /* hold.c */

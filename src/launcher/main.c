@@ -48,7 +48,7 @@ static void serve(struct launcher *l, struct source *source)
         launcher_apart_says(l, source->owner);
         break;
     case SOURCE_TEMPLATE:
-        launcher_template_says(l);
+        launcher_template_says(l, source->owner);
         break;
     }
 }
@@ -80,6 +80,7 @@ static int run(struct launcher *l)
         launcher_tick(l);
         launcher_refill(l);
     }
+    l->driver->discard();
     return 0;
 }
 

@@ -1,4 +1,5 @@
-/* The template: started on demand, one at a time, thrown away after some forks. A sandbox
+/* The template: started on demand, thrown away after some forks. Shortly before, its successor is
+ * started, so that nobody waits for that: a tenth of a second. A sandbox
  * whose plan asks for a parked interpreter goes through here between READY and its shelf;
  * where that fails it is as good as any other, its programs are only started the long way. */
 #include "launcher/launcher.h"
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #define FORKS_MAX 2000         /* then a fresh address layout */
+#define FORKS_AHEAD 200        /* when there are no more left its successor is started */
 #define RETRY_US 5000000
 #define PYTHON "/usr/bin/python3"
 #define TEMPLATE_HOME "HOME=/dev/null/" /* as long as what it becomes: python.c */
@@ -75,13 +77,25 @@ static void run_python(const char *script, const char *library, int fd)
     _exit(127);
 }
 
-static void start(struct launcher *l)
+static struct template *current(struct launcher *l)
+{
+    return &l->templates[l->template_turn];
+}
+
+static struct template *successor(struct launcher *l)
+{
+    return &l->templates[!l->template_turn];
+}
+
+static void start(struct launcher *l, struct template *t)
 {
     char script[4096];
     char library[4096];
     int sv[2];
 
-    l->template.retry_us = coto_clock_us() + RETRY_US;
+    if (t->pid > 0 || coto_clock_us() < t->retry_us)
+        return;
+    t->retry_us = coto_clock_us() + RETRY_US;
     if (access(PYTHON, X_OK) || coto_helper_find("coto-template.py", script, sizeof script) ||
         coto_helper_find("coto-template.so", library, sizeof library) ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv))
@@ -97,14 +111,12 @@ static void start(struct launcher *l)
     char path[48];
     snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)pid);
     coto_file_write_at(AT_FDCWD, path, "1000"); /* its copies inherit it */
-    l->template = (struct template){.source = {SOURCE_TEMPLATE, l}, .pid = pid, .fd = sv[0]};
-    launcher_watch(l, sv[0], &l->template.source);
+    *t = (struct template){.source = {SOURCE_TEMPLATE, t}, .pid = pid, .fd = sv[0]};
+    launcher_watch(l, sv[0], &t->source);
 }
 
-static void stop(struct launcher *l)
+static void stop(struct launcher *l, struct template *t, int64_t retry_us)
 {
-    struct template *t = &l->template;
-
     if (t->pid <= 0)
         return;
     launcher_unwatch(l, t->fd);
@@ -112,7 +124,27 @@ static void stop(struct launcher *l)
     kill(t->pid, SIGKILL);
     while (waitpid(t->pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    *t = (struct template){.fd = -1, .retry_us = coto_clock_us() + RETRY_US};
+    *t = (struct template){.fd = -1, .retry_us = retry_us};
+}
+
+/* The one that copies are made of now, if there is any; of one that has made enough, the successor as soon
+ * as it waits. Where that cannot be started another is, in its place. */
+static struct template *choose(struct launcher *l)
+{
+    struct template *t = current(l);
+
+    if (t->pid > 0 && t->forks >= FORKS_MAX - FORKS_AHEAD && !t->box) {
+        start(l, successor(l));
+        if (successor(l)->ready) {
+            stop(l, t, 0);
+            l->template_turn = !l->template_turn;
+        } else if (t->forks >= FORKS_MAX && successor(l)->pid <= 0) {
+            stop(l, t, 0);
+        }
+        t = current(l);
+    }
+    start(l, t);
+    return t;
 }
 
 /* ---- parking ---- */
@@ -156,7 +188,7 @@ static int send_fork(struct launcher *l, struct box *box)
     if (count < 0 || count > COTO_TEMPLATE_FDS - 2)
         return -1;
     memcpy(fds + 2, joins, (size_t)count * sizeof fds[0]);
-    int failed = send_with_fds(l->template.fd, &ask, fds, count + 2);
+    int failed = send_with_fds(current(l)->fd, &ask, fds, count + 2);
     for (int i = 0; i < count; i++)
         close(joins[i]);
     return failed;
@@ -165,11 +197,9 @@ static int send_fork(struct launcher *l, struct box *box)
 /* The next one in the queue, as long as there is a template that has nothing to do. */
 static void next(struct launcher *l)
 {
-    struct template *t = &l->template;
+    struct template *t = choose(l);
 
-    if (t->pid <= 0 && coto_clock_us() >= t->retry_us)
-        start(l);
-    while (l->parking && (t->pid <= 0 || (t->ready && !t->box))) {
+    while (l->parking && (t->pid <= 0 || (t->ready && !t->box && t->forks < FORKS_MAX))) {
         struct box *box = l->parking;
         l->parking = box->next;
         box->next = NULL;
@@ -197,13 +227,14 @@ void launcher_unpark(struct launcher *l, struct box *box)
             *at = box->next;
             return;
         }
-    if (l->template.box == box)
-        l->template.box = NULL;
+    if (current(l)->box == box) {
+        current(l)->box = NULL;
+        current(l)->unasked++;
+    }
 }
 
-void launcher_template_says(struct launcher *l)
+void launcher_template_says(struct launcher *l, struct template *t)
 {
-    struct template *t = &l->template;
     unsigned char text[8];
     ssize_t n = recv(t->fd, text, sizeof text, MSG_DONTWAIT);
     struct box *box = t->box;
@@ -211,25 +242,27 @@ void launcher_template_says(struct launcher *l)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        stop(l);
+        stop(l, t, coto_clock_us() + RETRY_US);
     } else if (text[0] == COTO_TEMPLATE_READY) {
         t->ready = true;
+        box = NULL;
     } else {
         t->forks++;
         l->status.parked += text[0] == COTO_TEMPLATE_OK;
+        if (t->unasked > 0) {
+            t->unasked--;
+            box = NULL;
+        } else {
+            t->box = NULL;
+        }
     }
-    if (box && (n <= 0 || text[0] != COTO_TEMPLATE_READY)) {
-        t->box = NULL;
+    if (box)
         done(l, box);
-    }
-    if (t->forks >= FORKS_MAX) {
-        stop(l);
-        t->retry_us = 0;
-    }
     next(l);
 }
 
 void launcher_template_stop(struct launcher *l)
 {
-    stop(l);
+    stop(l, current(l), 0);
+    stop(l, successor(l), 0);
 }

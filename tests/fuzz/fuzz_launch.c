@@ -304,7 +304,7 @@ static void begin(void)
                                     .swap = 0, .tmp = 1 << 26, .inodes = 100000, .caps = 1 << 10,
                                     .seccomp = COTO_SECCOMP_DEFAULT, .idmaps = 1 << COTO_IDMAP_AUTO,
                                     .ids = {{1000, 1000}}, .id_count = 1};
-    l.template.retry_us = INT64_MAX; /* no interpreter */
+    l.templates[0].retry_us = INT64_MAX; /* no interpreter */
     l.sweep_us = INT64_MAX;
     for (int i = 0; i < CHANNELS; i++)
         theirs[i] = -1;
