@@ -85,8 +85,24 @@ static const struct row *find_row(int number)
     return NULL;
 }
 
+/* What the copies of an interpreter do that no program may (template/template.c). */
+static bool is_of_copies(int number)
+{
+    return number == __NR_setns || number == __NR_clone3 || number == __NR_seccomp ||
+           number == __NR_prlimit64;
+}
+
+/* Whether this part of a filter leaves the call to the other. */
+static bool is_left_out(int number, unsigned extras)
+{
+    return (extras & COTO_SECCOMP_SHARED && is_of_copies(number)) ||
+           (extras & COTO_SECCOMP_REST && !is_of_copies(number));
+}
+
 static bool is_allowed(const struct row *row, int tier, unsigned extras)
 {
+    if (is_left_out(row->number, extras))
+        return true;
     if ((extras & COTO_SECCOMP_NOSETID) && row->number == __NR_openat2)
         return false;
     if ((extras & COTO_SECCOMP_NOEXEC) && row->number == __NR_memfd_create)
@@ -129,6 +145,8 @@ static enum check_id check_without_setid(const struct row *row)
 /* seccomp(2) is in `debug` only, and so is its older spelling. */
 static enum check_id check_of(const struct row *row, int tier, unsigned extras)
 {
+    if (is_left_out(row->number, extras))
+        return CHECK_NONE;
     if (row->check == CHECK_PRCTL && tier == COTO_SECCOMP_DEBUG)
         return CHECK_PRCTL_DEBUG;
     return extras & COTO_SECCOMP_NOSETID ? check_without_setid(row) : row->check;
@@ -339,6 +357,8 @@ enum coto_seccomp_answer coto_seccomp_decide(int tier, unsigned extras,
         return COTO_ANSWER_KILL;
 #endif
     const struct row *row = find_row(call->number);
+    if (!row && call->number != -1 && is_left_out(call->number, extras))
+        return COTO_ANSWER_ALLOW;
     if (!row || !is_allowed(row, tier, extras)) {
         *ret_error = row ? refusal_of(row) : ENOSYS;
         return COTO_ANSWER_ERRNO;
@@ -568,7 +588,7 @@ static void collect_ranges(struct builder *b, int tier, unsigned extras)
     uint32_t actions[NUMBERS];
 
     for (int i = 0; i < NUMBERS; i++)
-        actions[i] = SECCOMP_RET_ERRNO | ENOSYS;
+        actions[i] = is_left_out(i, extras) ? SECCOMP_RET_ALLOW : SECCOMP_RET_ERRNO | ENOSYS;
     for (size_t i = 0; i < ROWS; i++)
         actions[rows[i].number] = action_of(&rows[i], tier, extras);
     /* The last slot stands for itself and all numbers above; it has no row. */

@@ -34,6 +34,11 @@ enum {
     COTO_SECCOMP_NOEXEC = 1,  /* memfd_create is denied */
     COTO_SECCOMP_NOSETID = 2, /* no mode gets set-id bits, for plans that write to the host's files;
                                * openat2, whose mode is in memory, is denied */
+    /* A filter in two parts, for an interpreter that is copied into sandboxes: what it has, with all that its copies
+     * do before a program has come; and what a copy adds, which takes just that away again. Both in
+     * force are the filter of the tier. */
+    COTO_SECCOMP_SHARED = 4,
+    COTO_SECCOMP_REST = 8,
 };
 static inline unsigned coto_seccomp_extras(bool noexec, bool nosetid)
 {

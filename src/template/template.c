@@ -17,6 +17,10 @@
  * walls around itself (init/walls.c, the very code that runs before an execve), says what the
  * kernel says about it, closes every descriptor but 0, 1, 2, and returns to the interpreter.
  *
+ * Most of the system-call filter is loaded once, by the template: the kernel takes longer to compile it
+ * than to run a short program, and a copy inherits it compiled. It allows what A, A' and B do up to here as well, so
+ * B loads a second, small one where others load all of it, which takes that away (kernel/seccomp.h).
+ *
  * All copies of one template share its address layout; the launcher throws a template away after some
  * forks (docs/decisions/0009). Their hash secrets are their own (hash.c).
  */
@@ -26,12 +30,15 @@
 #include "base/fd.h"
 #include "init/walls.h"
 #include "kernel/ns.h"
+#include "kernel/seccomp.h"
 #include "kernel/sockwatch.h"
+#include "schema/options.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -60,6 +67,13 @@ static struct {
     _Alignas(16) char stack_a[32 * 1024];
     _Alignas(16) char stack_b[32 * 1024];
 } t;
+
+/* Of the default tier. Programs of another tier load theirs beside it, unless that one allows more: the
+ * service starts those the long way (api/execute.c). */
+static struct {
+    struct coto_seccomp_program whole, shared, rest;
+    bool is_loaded; /* shared is in force */
+} filter;
 
 static struct init_spec spec;
 static int channel = -1; /* to init, while there may be another program */
@@ -191,6 +205,20 @@ static void answer(int fd)
         _exit(0);
 }
 
+/* Without it copies load the whole. */
+static void share_filter(void)
+{
+    struct sock_fprog program = {.filter = filter.shared.code};
+
+    if (coto_seccomp_build(COTO_SECCOMP_DEFAULT, 0, &filter.whole, NULL) ||
+        coto_seccomp_build(COTO_SECCOMP_DEFAULT, COTO_SECCOMP_SHARED, &filter.shared, NULL) ||
+        coto_seccomp_build(COTO_SECCOMP_DEFAULT, COTO_SECCOMP_REST, &filter.rest, NULL))
+        return;
+    program.len = filter.shared.len;
+    filter.is_loaded = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+                       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0;
+}
+
 /* Where it is simple neither side runs a line of the interpreter's about the fork, which would
  * only make both write to, and so copy, pages they have in common. */
 int template_serve(int control_fd, bool is_simple)
@@ -200,6 +228,7 @@ int template_serve(int control_fd, bool is_simple)
     prctl(PR_SET_DUMPABLE, 0);
     if (prctl(PR_GET_TID_ADDRESS, &t.tid, 0, 0, 0))
         t.tid = NULL;
+    share_filter();
     if (send(control_fd, &what, 1, MSG_NOSIGNAL) != 1)
         return -1;
     while (receive(control_fd) == 0) {
@@ -269,6 +298,21 @@ static int wait_for_program(struct coto_buf *buf, int fds[4])
     return 0;
 }
 
+/* What the filter of the program asks for beyond the one in force. */
+static int leave_out_shared(struct coto_err *err)
+{
+    size_t size = filter.whole.len * sizeof filter.whole.code[0];
+
+    if (!filter.is_loaded || spec.filter_len != filter.whole.len || memcmp(spec.filter, filter.whole.code, size) != 0)
+        return 0;
+    /* As large as what is there. */
+    if (filter.rest.len > spec.filter_len)
+        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "template: filter");
+    memcpy(spec.filter, filter.rest.code, filter.rest.len * sizeof filter.rest.code[0]);
+    spec.filter_len = filter.rest.len;
+    return 0;
+}
+
 static int take_program(const struct coto_buf *buf, unsigned *ret_proc, struct coto_err *err)
 {
     struct coto_frame_reader reader = {.buf = *buf};
@@ -280,7 +324,7 @@ static int take_program(const struct coto_buf *buf, unsigned *ret_proc, struct c
     spec.own_dev = !is_inside;
     spec.is_bounded = is_bounded;
     spec.label_now = true;
-    return init_spec_parse(&frame, &spec, err);
+    return init_spec_parse(&frame, &spec, err) || leave_out_shared(err) ? -1 : 0;
 }
 
 /* The interpreter has no use for the pipes' other numbers. */

@@ -53,9 +53,20 @@ static uint32_t expected(const struct machine *m, int tier, const struct seccomp
     }
 }
 
+/* What the kernel makes of two filters: the graver answer, and of two alike that of the newer one. */
+static uint32_t run_both(struct machine *older, struct machine *newer, const struct seccomp_data *data)
+{
+    uint32_t first = run(older, data);
+    uint32_t second = run(newer, data);
+
+    return (int32_t)(first & SECCOMP_RET_ACTION_FULL) < (int32_t)(second & SECCOMP_RET_ACTION_FULL) ? first : second;
+}
+
+static struct machine *in_parts[2]; /* of the same filter, where that is looked at */
+
 static void compare(struct machine *m, int tier, const struct seccomp_data *data)
 {
-    uint32_t got = run(m, data);
+    uint32_t got = in_parts[0] ? run_both(in_parts[0], in_parts[1], data) : run(m, data);
     uint32_t want = expected(m, tier, data);
 
     if (got != want)
@@ -221,6 +232,58 @@ static void test_program_equals_table(void **state)
                           extras & COTO_SECCOMP_NOEXEC ? " noexec" : "",
                           extras & COTO_SECCOMP_NOSETID ? " nosetid" : "", m.program.len,
                           m.program.hash);
+        }
+}
+
+static void build(struct machine *m, int tier, unsigned extras)
+{
+    struct coto_err err = {0};
+
+    memset(m, 0, sizeof *m);
+    m->extras = extras;
+    assert_int_equal(coto_seccomp_build(tier, extras, &m->program, &err), 0);
+}
+
+/* What a template has and what a copy adds are what any other program loads at once. */
+static void test_two_parts_are_the_whole(void **state)
+{
+    static struct machine whole, shared, rest;
+    (void)state;
+
+    build(&whole, COTO_SECCOMP_DEFAULT, 0);
+    build(&shared, COTO_SECCOMP_DEFAULT, COTO_SECCOMP_SHARED);
+    build(&rest, COTO_SECCOMP_DEFAULT, COTO_SECCOMP_REST);
+    in_parts[0] = &shared;
+    in_parts[1] = &rest;
+    sweep(&whole, COTO_SECCOMP_DEFAULT);
+    in_parts[0] = in_parts[1] = NULL;
+    sweep(&shared, COTO_SECCOMP_DEFAULT);
+    sweep(&rest, COTO_SECCOMP_DEFAULT);
+    check_coverage(&shared);
+    check_coverage(&rest);
+    assert_in_range(rest.program.len, 10, 40);
+    print_message("whole %u, shared %u, rest %u instructions\n", whole.program.len, shared.program.len,
+                  rest.program.len);
+    /* The control: the first part alone lets through what the second takes away. */
+    static const int open[] = {SYS_setns, SYS_clone3, SYS_seccomp, SYS_prlimit64};
+    for (size_t i = 0; i < sizeof open / sizeof open[0]; i++)
+        assert_int_equal(run(&shared, &(struct seccomp_data){.nr = open[i], .arch = ARCH, .args = {1, 4, 1}}),
+                         SECCOMP_RET_ALLOW);
+}
+
+static void test_other_tiers_beside_it(void **state)
+{
+    static struct machine own, shared;
+    (void)state;
+
+    for (unsigned extras = 0; extras < 4; extras++)
+        for (int tier = COTO_SECCOMP_STRICT; tier <= COTO_SECCOMP_DEFAULT; tier++) {
+            build(&own, tier, extras);
+            build(&shared, COTO_SECCOMP_DEFAULT, COTO_SECCOMP_SHARED);
+            in_parts[0] = &shared;
+            in_parts[1] = &own;
+            sweep(&own, tier);
+            in_parts[0] = in_parts[1] = NULL;
         }
 }
 
@@ -636,6 +699,30 @@ static int under_filter(int tier, bool noexec, int (*body)(void))
     return status;
 }
 
+/* The same in two parts, each loaded as a template and its copy do. */
+static int under_two_parts(int (*body)(void))
+{
+    static struct machine parts[2];
+
+    build(&parts[0], COTO_SECCOMP_DEFAULT, COTO_SECCOMP_SHARED);
+    build(&parts[1], COTO_SECCOMP_DEFAULT, COTO_SECCOMP_REST);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        default_signals();
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        for (int i = 0; i < 2; i++) {
+            struct sock_fprog prog = {parts[i].program.len, parts[i].program.code};
+            if (syscall(SYS_seccomp, 1, 0, &prog))
+                _exit(90 + i);
+        }
+        _exit(body());
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
 static bool fails_with(int error, long result)
 {
     return result == -1 && errno == error;
@@ -710,6 +797,8 @@ static void test_kernel_answers(void **state)
     for (int tier = COTO_SECCOMP_STRICT; tier <= COTO_SECCOMP_DEBUG; tier++)
         assert_int_equal(under_filter(tier, false, body_answers), 0);
     assert_int_equal(under_filter(COTO_SECCOMP_DEFAULT, false, body_refusals), 0);
+    assert_int_equal(under_two_parts(body_answers), 0);
+    assert_int_equal(under_two_parts(body_refusals), 0);
     assert_int_equal(under_filter(COTO_SECCOMP_DEFAULT, true, body_noexec), 0);
     /* Positive control: without noexec the same body sees memfd_create succeed. */
     assert_int_not_equal(under_filter(COTO_SECCOMP_DEFAULT, false, body_noexec), 0);
@@ -738,6 +827,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_program_equals_table),
+        cmocka_unit_test(test_two_parts_are_the_whole),
+        cmocka_unit_test(test_other_tiers_beside_it),
         cmocka_unit_test(test_paths_are_short),
         cmocka_unit_test(test_tiers),
         cmocka_unit_test(test_arguments),
