@@ -558,6 +558,29 @@ void coto_cgroup_limit(const struct coto_cgroup *group, const struct coto_cgroup
     set_iops(group, limits, ret_applied);
 }
 
+void coto_cgroup_read_limits(const struct coto_cgroup *group, struct coto_cgroup_applied *applied)
+{
+    int mem = group->dir_fd[COTO_CG_MEMORY];
+
+    if (applied->memory_bytes >= 0)
+        applied->memory_bytes = read_num(mem, "memory.limit_in_bytes");
+    if (applied->swap_bytes >= 0)
+        applied->swap_bytes = read_num(mem, "memory.memsw.limit_in_bytes") - applied->memory_bytes;
+    if (applied->pids >= 0)
+        applied->pids = read_num(group->dir_fd[COTO_CG_PIDS], "pids.max");
+}
+
+int coto_cgroup_reset(const struct coto_cgroup *group, int64_t charged_max)
+{
+    int mem = group->dir_fd[COTO_CG_MEMORY];
+    int64_t charged = read_num(mem, "memory.usage_in_bytes");
+
+    if (group->version != 1 || charged < 0 || charged > charged_max ||
+        read_num(group->dir_fd[COTO_CG_PIDS], "pids.current") != 0)
+        return -1;
+    return coto_file_write_at(mem, "memory.max_usage_in_bytes", "0");
+}
+
 int coto_cgroup_open_join(const struct coto_cgroup *group, int ret_fds[COTO_CG_COUNT])
 {
     int count = 0;

@@ -80,6 +80,11 @@ int coto_cgroup_make(const struct coto_cgroup_host *host, const char *name,
 /* Sets the limits of a group that exists, again. */
 void coto_cgroup_limit(const struct coto_cgroup *group, const struct coto_cgroup_limits *limits,
                        struct coto_cgroup_applied *ret_applied);
+/* v1: of a group that has limits of memory and processes what the kernel says of them now. */
+void coto_cgroup_read_limits(const struct coto_cgroup *group, struct coto_cgroup_applied *applied);
+/* v1: of a group whose processes are all dead: peaks begin anew. -1: some are left, or more than that is still
+ * charged to it. */
+int coto_cgroup_reset(const struct coto_cgroup *group, int64_t charged_max);
 /* v1: descriptors of the group's `tasks` files, at most COTO_CG_COUNT; the thread
  * that shall join writes "0" to each. It must be the joining thread itself: moving another process takes a lock that waits for an RCU grace
  * period (5 to 15 ms measured), joining alone does not (10 us). Count, or -1 with

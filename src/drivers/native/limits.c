@@ -42,7 +42,7 @@ int native_cgroup_make(struct native *n, struct coto_err *err)
         return -1;
     n->cgroup_host.with_me = n->guard.pid;
     struct coto_err why = {0};
-    if (coto_cgroup_make(&n->cgroup_host, n->group_name, &n->limits, &n->group, &n->applied, &why)) {
+    if (!native_group_take(n) && coto_cgroup_make(&n->cgroup_host, n->group_name, &n->limits, &n->group, &n->applied, &why)) {
         /* Visible, but not ours to use: as good as none, and said so. */
         snprintf(n->cgroup_host.why, sizeof n->cgroup_host.why, "%.199s", why.text);
         n->cgroup_host.version = 0;

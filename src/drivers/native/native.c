@@ -131,6 +131,7 @@ static void native_discard(void)
     if (prepared)
         native_destroy(&prepared->base, NULL);
     prepared = NULL;
+    native_groups_drop();
 }
 
 static void say_landlock(struct native *n)
@@ -313,14 +314,32 @@ static void native_rest(struct coto_sandbox *sandbox)
         coto_cgroup_rest(&n->group);
 }
 
+/* Then so is everybody in its pid namespace. */
+static bool is_init_dead(const struct native *n)
+{
+    struct pollfd pfd = {n->pidfd, POLLIN, 0};
+
+    return n->pidfd >= 0 && poll(&pfd, 1, 0) == 1 && pfd.revents & POLLIN;
+}
+
+/* A launcher is asked twice, and asks itself once more (groups.c), when nobody is left to change it. */
 static int native_usage(struct coto_sandbox *sandbox, struct coto_usage *ret_usage)
 {
     struct native *n = (struct native *)sandbox;
+    bool is_dead = native_serves && !n->has_final && is_init_dead(n);
 
+    if (n->has_final) {
+        *ret_usage = n->final;
+        return 0;
+    }
     *ret_usage = (struct coto_usage)COTO_USAGE_NONE;
     coto_cgroup_wake(&n->group);
     if (n->has_group)
         coto_cgroup_walls_usage(&n->group, ret_usage);
+    if (is_dead) {
+        n->final = *ret_usage;
+        n->has_final = true;
+    }
     return 0;
 }
 
@@ -341,14 +360,6 @@ static int native_open_join(struct coto_sandbox *sandbox, int ret_fds[8], bool *
     memcpy(ret_fds, n->join_fds, (size_t)count * sizeof ret_fds[0]);
     n->join_count = 0;
     return count;
-}
-
-/* Then so is everybody in its pid namespace. */
-static bool is_init_dead(const struct native *n)
-{
-    struct pollfd pfd = {n->pidfd, POLLIN, 0};
-
-    return n->pidfd >= 0 && poll(&pfd, 1, 0) == 1 && pfd.revents & POLLIN;
 }
 
 static void native_kill(struct coto_sandbox *sandbox)
@@ -415,7 +426,8 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
     if (n->has_group) {
         if (!native_serves)
             coto_cgroup_forget(&n->group);
-        coto_cgroup_remove(&n->group);
+        if (!is_reaped || !native_group_keep(n))
+            coto_cgroup_remove(&n->group);
         n->has_group = false;
     }
     native_net_done(n, is_reaped);

@@ -46,6 +46,8 @@ struct native {
     struct coto_cgroup_applied applied;
     char group_name[64];
     struct coto_guard guard; /* removes the cgroup if we are killed */
+    struct coto_usage final; /* what was used until the last process had ended */
+    bool has_final;
 };
 
 /* native.c */
@@ -64,6 +66,11 @@ void native_net_find(struct native *sandbox);
 bool native_net_enter(const struct native *sandbox);
 void native_net_leave(const struct native *sandbox);
 void native_net_done(struct native *sandbox, bool is_reaped);
+
+/* groups.c: the same for cgroups, if they are as good as new; and when no other will be made. */
+bool native_group_take(struct native *sandbox);
+bool native_group_keep(struct native *sandbox);
+void native_groups_drop(void);
 
 /* limits.c */
 void native_cgroup_find(struct native *sandbox);

@@ -1,0 +1,105 @@
+"""On cgroup v1 a group in which no limit was met is given to the next sandbox, as good as new; any other goes with
+its sandbox."""
+import pathlib
+import threading
+
+import pytest
+
+from .daemon import Daemon
+from .helpers import ROOT, wait_until
+
+MEMORY = pathlib.Path("/sys/fs/cgroup/memory")
+COMES_BACK = ROOT and MEMORY.is_dir()
+HELD = "import time\nx = b'x' * (40 << 20)\ntime.sleep({seconds})\n"
+ENDS = {
+    "out of memory": ("x = [b'x' * (8 << 20) for _ in range(1000)]", "oom"),
+    "too many processes": ("import os, time\nwhile True:\n    if not os.fork(): time.sleep(9)", "pids"),
+    "some processes": ("import os, time\nfor i in range(9):\n    if not os.fork(): time.sleep(9)", "ok"),
+}
+
+
+@pytest.fixture(scope="module")
+def service():
+    with Daemon() as it:
+        yield it
+        launcher = it.launcher
+        assert it.stop() == 0, it.messages
+        assert groups(launcher) == {}
+
+
+def groups(launcher):
+    """Bytes charged to each group of the launcher's, by name."""
+    found = {}
+    for path in MEMORY.rglob(f"coto-{launcher}-*") if COMES_BACK else ():
+        try:
+            found[path.name] = int((path / "memory.usage_in_bytes").read_text())
+        except OSError:
+            pass  # it went meanwhile
+    return found
+
+
+def peak(service, code="print(2+2)"):
+    result = service.run(code).json
+    assert result["verdict"] == "ok", result
+    return result["memory_peak_bytes"]
+
+
+def group_of(service, code):
+    """The group of a program, and how it ended: it holds 40 MB for a while."""
+    done = []
+    thread = threading.Thread(target=lambda: done.append(service.run(HELD.format(seconds=1) + code).json))
+    thread.start()
+    names = []
+
+    def is_seen():
+        names[:] = [name for name, charged in groups(service.launcher).items() if charged > 30 << 20]
+        return names
+    wait_until(is_seen, "a group with 40 MB")
+    thread.join()
+    assert len(names) == 1
+    return names[0], done[0]
+
+
+def test_they_come_back(service):
+    """The control of what follows: there is something to be found if it were done wrongly."""
+    seen = set()
+    for _ in range(40):
+        peak(service)
+        seen |= set(groups(service.launcher))
+    assert len(seen) < 30 if COMES_BACK else not seen, len(seen)
+
+
+def test_a_peak_is_that_of_its_own_program(service):
+    assert peak(service, HELD.format(seconds=0)) > 40 << 20, "the control"
+    peaks = [peak(service) for _ in range(30)]
+    assert max(peaks) < 8 << 20, peaks
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_one_that_has_met_a_limit_does_not_come_back(service, end):
+    code, verdict = ENDS[end]
+    if COMES_BACK:
+        name, result = group_of(service, code)
+        wait_until(lambda: name not in groups(service.launcher), "the end of its group")
+    else:
+        result = service.run(code).json
+    assert result["verdict"] == verdict, result
+    later = [service.run("print(2+2)").json for _ in range(20)]
+    assert {it["verdict"] for it in later} == {"ok"}
+    assert max(it["memory_peak_bytes"] or 0 for it in later) < 8 << 20
+    assert max(it["pids_peak"] or 0 for it in later) <= 3
+
+
+def test_limits_are_in_force_in_one_that_came_back(service):
+    for _ in range(20):
+        peak(service)
+    for code, verdict in (ENDS["out of memory"], ENDS["too many processes"]):
+        result = service.run(code).json
+        assert result["verdict"] == verdict, result
+        assert result["walls"]["memory"]["up"] and result["walls"]["pids"]["up"]
+
+
+def test_other_limits_have_groups_of_their_own(service):
+    for mb in (64, 96):
+        result = service.run("print(2+2)", resource_limits={"memory_mb": mb}).json
+        assert result["walls"]["memory"]["value"] == str(mb << 20), result
