@@ -313,6 +313,21 @@ static int check_user(const struct coto_settings *s, struct coto_err *err)
                                 "where there is no such user");
 }
 
+/* With fewer than the pool keeps, nobody who asks for another kind gets any, and it is never ready. */
+static int check_pool(const struct coto_settings *s, struct coto_err *err)
+{
+    long long kept = (long long)(s->num[COTO_SET_POOL_MIN] + s->num[COTO_SET_HIGH_POOL_MIN]);
+    long long most = (long long)s->num[COTO_SET_MAX_SANDBOXES];
+
+    if (s->num[COTO_SET_POOL_MIN] > s->num[COTO_SET_POOL_MAX])
+        return coto_err_set(err, COTO_ERR_USAGE, 0, "pool-min is larger than pool-max");
+    if (kept < most)
+        return 0;
+    coto_err_set(err, COTO_ERR_USAGE, 0,
+                 "max-sandboxes: %lld are no more than the %lld that are kept ready (pool-min, high-pool-min)", most, kept);
+    return coto_err_remedy(err, "raise max-sandboxes to %lld at least, or lower pool-min", kept + 1);
+}
+
 int coto_settings_check(const struct coto_settings *settings, struct coto_err *err)
 {
     static const enum coto_setting needed[] = {COTO_SET_TLS_CERTIFICATE, COTO_SET_TLS_KEY,
@@ -326,10 +341,8 @@ int coto_settings_check(const struct coto_settings *settings, struct coto_err *e
     for (size_t i = 0; i < settings->text[COTO_SET_LISTEN].count; i++)
         if (coto_http_check_address(settings->text[COTO_SET_LISTEN].items[i], err))
             return -1;
-    if (check_user(settings, err))
+    if (check_user(settings, err) || check_pool(settings, err))
         return -1;
-    if (settings->num[COTO_SET_POOL_MIN] > settings->num[COTO_SET_POOL_MAX])
-        return coto_err_set(err, COTO_ERR_USAGE, 0, "pool-min is larger than pool-max");
     for (size_t i = 0; settings->text[COTO_SET_LISTEN].count && i < sizeof needed / sizeof *needed;
          i++)
         if (!*coto_settings_text(settings, needed[i])) {

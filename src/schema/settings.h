@@ -97,7 +97,7 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
     X(NODE_AHEAD, "node-ahead", INT, "2", 0, 50, "N", START, \
       "node processes started ahead, from the first node program on until five minutes after the last; 0: none") \
     X(MAX_SANDBOXES, "max-sandboxes", INT, "4095", 1, 4095, "N", START, \
-      "sandboxes alive at once, ready ones included") \
+      "sandboxes alive at once, ready ones included; more than pool-min and high-pool-min together") \
     X(TENANT_SANDBOXES, "tenant-sandboxes", INT, "1000", 1, 4095, "N", LIVE, \
       "sandboxes one tenant may hold") \
     X(TENANT_REQUESTS, "tenant-requests", INT, "256", 1, 65536, "N", LIVE, \

@@ -51,6 +51,8 @@ def test_file_and_flags(service):
     ("durability: maybe", ["promises|disk|kernel|off"]),
     ("idle: 1ms", ["1s to 168h"]),
     ("pool-min: 50\npool-max: 10", ["pool-min is larger"]),
+    ("max-sandboxes: 5", ["max-sandboxes: 5 are no more than the 5 that are kept ready", "raise max-sandboxes to 6"]),
+    ("max-sandboxes: 8\nhigh-pool-min: 3", ["no more than the 8", "lower pool-min"]),
     ("port: 1\nport: 2", ["line 2"]),
     ("port: &a 1", ["line 1"]),
     ("jwt-key: [/nowhere/key.pem]", ["/nowhere/key.pem", "No such file"]),
