@@ -189,8 +189,9 @@ int launcher_apart_ask(struct launcher *l, struct box *box, struct channel *chan
 bool launcher_apart_is_dead(const struct box *box);
 /* Its process is dead, or was never asked. */
 void launcher_apart_gone(struct launcher *l, struct box *box, struct coto_usage *ret_usage);
-/* sweep.c: begins it, unless the last one is still at it; and the process. */
+/* sweep.c: begins it, unless the last one is still at it; has it ended?; and the process. */
 void launcher_sweep(struct launcher *l);
+void launcher_sweep_look(struct launcher *l);
 int launcher_sweep_main(void);
 /* apart_main.c: the process */
 int launcher_apart_main(int fd, const struct launcher_high *high);

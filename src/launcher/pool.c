@@ -304,6 +304,7 @@ void launcher_tick(struct launcher *l)
     l->tick_us = now + TICK_MS * 1000;
     if (!l->began_us)
         l->began_us = now;
+    launcher_sweep_look(l);
     if (now - l->sweep_us > (now - l->began_us < EARLY_US ? SWEEP_EARLY_US : SWEEP_US)) {
         l->sweep_us = now;
         launcher_sweep(l);

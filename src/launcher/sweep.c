@@ -17,9 +17,15 @@ static _Noreturn void become_sweeper(void)
     _exit(127);
 }
 
+void launcher_sweep_look(struct launcher *l)
+{
+    if (l->sweeper > 0 && waitpid(l->sweeper, NULL, WNOHANG) != 0)
+        l->sweeper = 0;
+}
+
 void launcher_sweep(struct launcher *l)
 {
-    if (l->sweeper > 0 && waitpid(l->sweeper, NULL, WNOHANG) == 0)
+    if (l->sweeper > 0)
         return;
     l->sweeper = fork();
     if (l->sweeper == 0)
