@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct head) == ALIGN, "what follows it is aligned");
 static _Alignas(ALIGN) char first[256 << 10]; /* pages that nobody touches cost nothing */
 static char *next = first, *end = first + sizeof first;
 static struct head *freed[LARGEST + 1];
-static uint64_t secret;                 /* nobody can make up a mark */
+static uint64_t secret; /* nobody can make up a mark */
 
 static uint64_t mark_of(const struct head *head, uint32_t state)
 {

@@ -16,7 +16,7 @@
 #define KEPT_MAX 32
 #define TRIES 16
 #define CHARGED_MAX (256 << 10) /* what the kernel has set aside for a processor, or not freed yet */
-#define PROCESSES_AT_START 3  /* beside init: an interpreter and the two that bring it (template/template.c) */
+#define PROCESSES_AT_START 3    /* beside init: an interpreter and the two that bring it (template/template.c) */
 
 struct kept {
     struct coto_cgroup group;
@@ -82,11 +82,12 @@ bool native_group_take(struct native *n)
     return false;
 }
 
+/* While an interpreter was on its way into it, somebody who brings it may join the group even now. */
 bool native_group_keep(struct native *n)
 {
     struct coto_usage used;
 
-    if (!can_keep(n) || kept_count == KEPT_MAX || n->base.driver->usage(&n->base, &used))
+    if (!can_keep(n) || n->base.parked_fd >= 0 || kept_count == KEPT_MAX || n->base.driver->usage(&n->base, &used))
         return false;
     if (used.oom_kills != 0 || used.pids_refused != 0 || used.pids_peak > PROCESSES_AT_START || used.is_over)
         return false;
