@@ -124,7 +124,7 @@ struct template {
     struct box *box;  /* it is forking into */
     unsigned unasked; /* answers that come first, about boxes that have ended meanwhile */
     unsigned forks;
-    int64_t retry_us;
+    int64_t began_us, retry_us;
 };
 
 struct launcher {
@@ -206,6 +206,7 @@ extern const char launcher_modules[];
 void launcher_park(struct launcher *l, struct box *box);
 void launcher_unpark(struct launcher *l, struct box *box); /* it ends meanwhile */
 void launcher_template_says(struct launcher *l, struct template *t);
+void launcher_template_look(struct launcher *l); /* now and then */
 void launcher_template_stop(struct launcher *l);
 
 /* hold.c */

@@ -305,6 +305,7 @@ void launcher_tick(struct launcher *l)
     if (!l->began_us)
         l->began_us = now;
     launcher_sweep_look(l);
+    launcher_template_look(l);
     if (now - l->sweep_us > (now - l->began_us < EARLY_US ? SWEEP_EARLY_US : SWEEP_US)) {
         l->sweep_us = now;
         launcher_sweep(l);

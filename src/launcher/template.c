@@ -23,6 +23,8 @@
 
 #define FORKS_MAX 2000         /* then a fresh address layout */
 #define FORKS_AHEAD 200        /* when there are no more left its successor is started */
+#define FORKS_LATE 2000        /* so many more, where that one takes its time or does not start */
+#define START_US 30000000      /* one that is not ready then never will be */
 #define RETRY_US 5000000
 #define PYTHON "/usr/bin/python3"
 #define TEMPLATE_HOME "HOME=/dev/null/" /* as long as what it becomes: python.c */
@@ -111,40 +113,47 @@ static void start(struct launcher *l, struct template *t)
     char path[48];
     snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)pid);
     coto_file_write_at(AT_FDCWD, path, "1000"); /* its copies inherit it */
-    *t = (struct template){.source = {SOURCE_TEMPLATE, t}, .pid = pid, .fd = sv[0]};
+    *t = (struct template){.source = {SOURCE_TEMPLATE, t}, .pid = pid, .fd = sv[0], .began_us = coto_clock_us()};
     launcher_watch(l, sv[0], &t->source);
 }
 
-static void stop(struct launcher *l, struct template *t, int64_t retry_us)
+/* is_reaped: its number may be somebody else's by now. */
+static void forget(struct launcher *l, struct template *t, bool is_reaped, int64_t retry_us)
 {
     if (t->pid <= 0)
         return;
     launcher_unwatch(l, t->fd);
     close(t->fd);
-    kill(t->pid, SIGKILL);
-    while (waitpid(t->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    if (!is_reaped) {
+        kill(t->pid, SIGKILL);
+        while (waitpid(t->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
     *t = (struct template){.fd = -1, .retry_us = retry_us};
 }
 
-/* The one that copies are made of now, if there is any; of one that has made enough, the successor as soon
- * as it waits. Where that cannot be started another is, in its place. */
+static void stop(struct launcher *l, struct template *t, int64_t retry_us)
+{
+    forget(l, t, false, retry_us);
+}
+
+/* The one that copies are made of now, if there is any; of one that has made enough, or has died, the successor as
+ * soon as it waits. */
 static struct template *choose(struct launcher *l)
 {
     struct template *t = current(l);
+    bool is_enough = t->pid > 0 && !t->box && t->forks >= FORKS_MAX - FORKS_AHEAD;
 
-    if (t->pid > 0 && t->forks >= FORKS_MAX - FORKS_AHEAD && !t->box) {
+    if (is_enough)
         start(l, successor(l));
-        if (successor(l)->ready) {
-            stop(l, t, 0);
-            l->template_turn = !l->template_turn;
-        } else if (t->forks >= FORKS_MAX && successor(l)->pid <= 0) {
-            stop(l, t, 0);
-        }
-        t = current(l);
+    if ((is_enough && successor(l)->ready) || (t->pid <= 0 && successor(l)->pid > 0)) {
+        stop(l, t, 0);
+        l->template_turn = !l->template_turn;
+    } else if (is_enough && t->forks >= FORKS_MAX + FORKS_LATE) {
+        stop(l, t, 0);
     }
-    start(l, t);
-    return t;
+    start(l, current(l));
+    return current(l);
 }
 
 /* ---- parking ---- */
@@ -199,7 +208,7 @@ static void next(struct launcher *l)
 {
     struct template *t = choose(l);
 
-    while (l->parking && (t->pid <= 0 || (t->ready && !t->box && t->forks < FORKS_MAX))) {
+    while (l->parking && (t->pid <= 0 || (t->ready && !t->box))) {
         struct box *box = l->parking;
         l->parking = box->next;
         box->next = NULL;
@@ -242,7 +251,7 @@ void launcher_template_says(struct launcher *l, struct template *t)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        stop(l, t, coto_clock_us() + RETRY_US);
+        stop(l, t, t->began_us + RETRY_US); /* at once, if it has lived longer than that */
     } else if (text[0] == COTO_TEMPLATE_READY) {
         t->ready = true;
         box = NULL;
@@ -259,6 +268,24 @@ void launcher_template_says(struct launcher *l, struct template *t)
     if (box)
         done(l, box);
     next(l);
+}
+
+/* Its socket tells when it dies, unless somebody else has it too; nothing tells that it hangs. */
+void launcher_template_look(struct launcher *l)
+{
+    int64_t now = coto_clock_us();
+
+    for (int i = 0; i < 2; i++) {
+        struct template *t = &l->templates[i];
+        struct box *box = t->box;
+        bool is_dead = t->pid > 0 && waitpid(t->pid, NULL, WNOHANG) == t->pid;
+        if (!is_dead && (t->pid <= 0 || t->ready || now - t->began_us < START_US))
+            continue;
+        forget(l, t, is_dead, t->began_us + RETRY_US);
+        if (box)
+            done(l, box);
+        next(l);
+    }
 }
 
 void launcher_template_stop(struct launcher *l)

@@ -56,6 +56,9 @@
     (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |      \
      CLONE_NEWCGROUP)
 
+/* No number is above it, and gVisor takes ~0u for -1. */
+#define LAST_FD 0x7fffffffu
+
 static struct {
     int fds[COTO_TEMPLATE_FDS]; /* as they came: pidfd, channel, cgroup */
     int fd_count;
@@ -150,7 +153,7 @@ static int fork_inside(void)
     return 0;
 }
 
-static int become_parked(void);
+static int become_parked(int control_fd);
 
 /* ---- the template ---- */
 
@@ -240,7 +243,7 @@ int template_serve(int control_fd, bool is_simple)
             if (fork_inside()) {
                 if (!is_simple)
                     call("PyOS_AfterFork_Child");
-                return become_parked() ? -1 : template_go();
+                return become_parked(control_fd) ? -1 : template_go();
             }
             if (!is_simple)
                 call("PyOS_AfterFork_Parent");
@@ -338,11 +341,21 @@ static int use_stdio(const int stdio[3], struct coto_err *err)
     return 0;
 }
 
-static int become_parked(void)
+/* Of the template's own: its socket above all, by whose end the launcher sees that it has died. */
+static void close_templates(int control_fd)
+{
+    if (syscall(SYS_close_range, 3u, (unsigned)channel - 1, 0u) == 0 &&
+        syscall(SYS_close_range, (unsigned)channel + 1, LAST_FD, 0u) == 0)
+        return;
+    close_received();
+    close(control_fd);
+}
+
+static int become_parked(int control_fd)
 {
     channel = t.fds[1];
     t.fds[1] = -1;
-    close_received();
+    close_templates(control_fd);
     return drop_privilege() || say_hello();
 }
 
@@ -395,9 +408,6 @@ static int raise_walls(const struct init_report **ret_report, struct coto_err *e
     up = true;
     return 0;
 }
-
-/* No number is above it, and gVisor takes ~0u for -1. */
-#define LAST_FD 0x7fffffffu
 
 /* Nothing but 0, 1, 2 stays open; the channel does for a context, and dies with execve. What is open
  * when a context's next program comes is the program before's, and stays too. */

@@ -1,10 +1,12 @@
 """A Python program in the service is a fork of a template: it must not reach that one, nor another fork, nor
 anything of theirs; and what should be random is."""
 import ast
+import collections
 import json
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -38,6 +40,9 @@ halves = json.load(sys.stdin)
 
 
 NAME = "print(hash('posixpath'))"
+# A copy has two filters, and the watch for sockets; a program that was started has one.
+FILTERS = "print(open('/proc/self/status').read().split('Seccomp_filters:')[1].split()[0])"
+WARM = "3\n"
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +69,38 @@ def test_control_programs_are_forks_of_one_template(service):
     assert python(service, NAME) == python(service, NAME)
     assert len(template(service)) == 1
     assert python(service, NAME) != python(service, NAME, cold=True)
+
+
+def test_another_one_when_it_is_killed(service):
+    """Also while copies of it wait, on shelves or in a sandbox that nobody has used yet."""
+    box = service.create()
+    for _ in range(2):
+        before = template(service)
+        os.kill(before[0], 9)
+        wait_until(lambda: python(service, "print(7)") == "7\n" and len(template(service)) == 1 and template(service) != before,
+                   "another template")
+    wait_until(lambda: python(service, FILTERS) == python(service, FILTERS) == WARM, "copies of it")
+    assert service.post(f"/api/v1/sandbox/{box['sandbox_id']}/execute", code="print(8)").json["output"] == "8\n"
+    assert service.delete(f"/api/v1/sandbox/{box['sandbox_id']}").status < 300
+
+
+def test_its_successor_takes_over(service):
+    """After two thousand copies; none of them is started the long way meanwhile, or waits."""
+    wait_until(lambda: {python(service, FILTERS) for _ in range(10)} == {WARM}, "shelves full of copies")
+    code = NAME + ";" + FILTERS
+    seen, lock = collections.Counter(), threading.Lock()
+
+    def work():
+        while sum(seen.values()) < 2100:
+            line = python(service, code)
+            with lock:
+                seen[line] += 1
+    workers = [threading.Thread(target=work) for _ in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(seen) == 2 and {line.split()[1] + "\n" for line in seen} == {WARM}, seen
 
 
 @pytest.mark.parametrize("what", [
