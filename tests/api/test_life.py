@@ -269,6 +269,31 @@ def test_what_is_left_of_containers_holds_up_nobody(service):
     assert service.stop() == 0
 
 
+def dead_pid():
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
+
+
+@only(ROOT and apart.own_groups())
+def test_groups_of_a_container_are_removed_wherever_they_are(service):
+    """A service in one group finds the directory of a box that a killed one in another group has left, and removes
+    that: nobody would know of its groups any more."""
+    name = f"{dead_pid()}-deadbeef"
+    place = next(it for it in apart.own_groups() if "/freezer" in it)
+    above = f"{place}/coto-test-{os.getpid()}"
+    os.makedirs(f"{above}/coto-{name}")
+    os.mkdir(f"/run/coto-oci-{name}")
+    subprocess.run(["touch", "-d", "2001-01-01", f"/run/coto-oci-{name}"], check=True)
+    try:
+        service.start()
+        wait_until(lambda: not os.path.exists(f"/run/coto-oci-{name}"), "the removal of its directory")
+        assert not os.path.exists(f"{above}/coto-{name}"), "and of its group"
+    finally:
+        apart.remove(above)
+    assert service.stop() == 0
+
+
 def test_a_launcher_that_does_not_answer_holds_up_no_other_request(service):
     config = service.room / "config.yaml"
     config.write_text("pool-min: 1\n")

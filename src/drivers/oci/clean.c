@@ -26,6 +26,7 @@
 #define TRIES 300
 #define TRY_US 10000
 #define STALE_SECONDS 2
+#define GROUPS_DEPTH 12
 #define REMOVE_US 3000000 /* of a directory: what is left then is swept later */
 
 void oci_dir_base(char ret_base[128])
@@ -90,6 +91,26 @@ static void remove_groups(const char *name)
     remove_group(dir);
 }
 
+/* Wherever it is: whoever made it was in another group than we are. */
+static void remove_groups_below(const char *above, const char *name, int depth, int64_t until_us)
+{
+    DIR *dir = opendir(above);
+    struct dirent *entry;
+
+    while (dir && (entry = readdir(dir)) && coto_clock_us() < until_us) {
+        char path[700];
+        if (entry->d_type != DT_DIR || entry->d_name[0] == '.' ||
+            snprintf(path, sizeof path, "%s/%s", above, entry->d_name) >= (int)sizeof path)
+            continue;
+        if (strcmp(entry->d_name, name) == 0)
+            remove_group(path);
+        else if (depth > 0)
+            remove_groups_below(path, name, depth - 1, until_us);
+    }
+    if (dir)
+        closedir(dir);
+}
+
 /* ---- the directory ---- */
 
 static int remove_dir(const char *dir, int64_t until_us)
@@ -132,6 +153,7 @@ static bool is_stale(int dirfd, const char *name)
            st.st_uid == geteuid() && time(NULL) - st.st_mtime > STALE_SECONDS;
 }
 
+/* The directory last: it is what tells of the groups. */
 void oci_sweep_dirs(int64_t until_us)
 {
     char base[128];
@@ -150,7 +172,9 @@ void oci_sweep_dirs(int64_t until_us)
         int64_t now = coto_clock_us();
         if (now >= until_us)
             break;
-        clean_until(path, group, now + (until_us - now) / 2); /* one that does not end leaves time for others */
+        int64_t half = now + (until_us - now) / 2; /* one that does not end leaves time for others */
+        remove_groups_below("/sys/fs/cgroup", group, GROUPS_DEPTH, half);
+        clean_until(path, group, half);
     }
     if (dir)
         closedir(dir);
