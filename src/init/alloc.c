@@ -17,6 +17,7 @@
 
 #define SMALLEST 5 /* 2^5 bytes */
 #define LARGEST 16 /* beyond it is mapped */
+#define ROOM_MAX ((size_t)1 << 28)
 #define ALIGN 16u
 #define USED 0x75736564u
 #define FREE 0x66726565u
@@ -60,8 +61,14 @@ static void *hand_out(struct head *head, size_t size)
     return head + 1;
 }
 
+/* With room to grow: lists do, an item at a time. */
 static void *map(size_t size)
 {
+    size_t room = (size_t)1 << (LARGEST + 1);
+
+    while (room < size && room < ROOM_MAX)
+        room *= 2;
+    size = room < size ? size : room;
     struct head *head = mmap(NULL, size + sizeof *head, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -148,7 +155,7 @@ void *realloc(void *data, size_t size)
     if (!data)
         return malloc(size);
     struct head *head = head_of(data);
-    if (size <= head->size && head->size <= (size_t)1 << LARGEST)
+    if (size <= head->size)
         return data;
     void *larger = malloc(size);
     if (!larger)

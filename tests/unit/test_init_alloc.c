@@ -94,6 +94,25 @@ static void test_freed_pieces_are_used_again(void **state)
     }
 }
 
+/* An item at a time, as lists do. */
+static void test_growing_does_not_copy_each_time(void **state)
+{
+    unsigned *list = NULL;
+    int moved = 0;
+    (void)state;
+
+    for (unsigned i = 0; i < 100000; i++) {
+        unsigned *larger = own_realloc(list, (i + 1) * sizeof *list);
+        moved += larger != list;
+        list = larger;
+        list[i] = i;
+    }
+    assert_in_range(moved, 1, 20);
+    for (unsigned i = 0; i < 100000; i++)
+        assert_int_equal(list[i], i);
+    own_free(list);
+}
+
 static void test_zeros_and_limits(void **state)
 {
     (void)state;
@@ -180,6 +199,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pieces_do_not_overlap),
         cmocka_unit_test(test_freed_pieces_are_used_again),
+        cmocka_unit_test(test_growing_does_not_copy_each_time),
         cmocka_unit_test(test_zeros_and_limits),
         cmocka_unit_test(test_mistakes_end),
     };
