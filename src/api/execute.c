@@ -41,11 +41,14 @@ static bool has_start_variables(const struct coto_strv *env, const struct coto_s
     return false;
 }
 
+#define PIDS_PARKED 3 /* an interpreter, and the two that bring it */
+
 /* The common case has an interpreter waiting for it. It has the filter of the default tier already. */
 void api_plan_parked(struct coto_plan *plan, bool stays)
 {
     bool can = plan->language && strcmp(plan->language->name, "python") == 0 &&
-               plan->stage_count == 1 && !plan->caps && plan->seccomp_tier != COTO_SECCOMP_DEBUG;
+               plan->stage_count == 1 && !plan->caps && plan->seccomp_tier != COTO_SECCOMP_DEBUG &&
+               plan->pids >= PIDS_PARKED;
 
     plan->context = can && stays;
     plan->parked = can && !has_start_variables(&plan->env, &(struct coto_strv){0});

@@ -82,15 +82,24 @@ bool native_group_take(struct native *n)
     return false;
 }
 
-/* While an interpreter was on its way into it, somebody who brings it may join the group even now. */
-bool native_group_keep(struct native *n)
+static bool is_as_new(struct native *n)
 {
     struct coto_usage used;
 
-    if (!can_keep(n) || n->base.parked_fd >= 0 || kept_count == KEPT_MAX || n->base.driver->usage(&n->base, &used))
+    return n->base.driver->usage(&n->base, &used) == 0 && used.oom_kills == 0 && used.pids_refused == 0 &&
+           used.pids_peak <= PROCESSES_AT_START && !used.is_over;
+}
+
+/* Sockets have memory of their own. While an interpreter was on its way into it, somebody who brings it may join the
+ * group even now. */
+bool native_group_keep(struct native *n, bool is_without_sockets)
+{
+    if (!can_keep(n) || !is_without_sockets || n->base.parked_fd >= 0 || !is_as_new(n))
         return false;
-    if (used.oom_kills != 0 || used.pids_refused != 0 || used.pids_peak > PROCESSES_AT_START || used.is_over)
-        return false;
+    if (kept_count == KEPT_MAX) { /* of limits that nobody asks for any more, perhaps */
+        struct kept oldest = take_out(0);
+        coto_cgroup_remove(&oldest.group);
+    }
     n->group.locks = (struct coto_lockwatch){0};
     kept[kept_count++] = (struct kept){n->group, n->limits, n->applied, 0};
     return true;

@@ -423,14 +423,14 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
         coto_guard_stop(&n->guard);
         coto_guard_reap();
     }
+    bool is_without_sockets = native_net_done(n, is_reaped);
     if (n->has_group) {
         if (!native_serves)
             coto_cgroup_forget(&n->group);
-        if (!is_reaped || !native_group_keep(n))
+        if (!is_reaped || !native_group_keep(n, is_without_sockets))
             coto_cgroup_remove(&n->group);
         n->has_group = false;
     }
-    native_net_done(n, is_reaped);
     coto_guard_stop(&n->guard); /* last: until now somebody would have cleaned up */
     coto_own_close(&n->pidfd);
     coto_own_close(&n->mounts_fd);

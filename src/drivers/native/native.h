@@ -65,11 +65,12 @@ void native_shared_leave(const struct native *sandbox);
 void native_net_find(struct native *sandbox);
 bool native_net_enter(const struct native *sandbox);
 void native_net_leave(const struct native *sandbox);
-void native_net_done(struct native *sandbox, bool is_reaped);
+/* Whether no socket was ever made. */
+bool native_net_done(struct native *sandbox, bool is_reaped);
 
 /* groups.c: the same for cgroups, if they are as good as new; and when no other will be made. */
 bool native_group_take(struct native *sandbox);
-bool native_group_keep(struct native *sandbox);
+bool native_group_keep(struct native *sandbox, bool is_without_sockets);
 void native_groups_drop(void);
 
 /* limits.c */

@@ -76,15 +76,16 @@ void native_net_leave(const struct native *n)
 }
 
 /* Every process of the sandbox is dead. */
-void native_net_done(struct native *n, bool is_reaped)
+bool native_net_done(struct native *n, bool is_reaped)
 {
     uint64_t used;
 
     if (n->net_fd < 0)
-        return;
+        return false;
     bool is_unused = is_reaped && read(n->used_fd, &used, sizeof used) < 0 && errno == EAGAIN;
     if (is_unused && unused_count < UNUSED_MAX)
         unused[unused_count++] = coto_take_fd(&n->net_fd);
     coto_own_close(&n->net_fd);
     coto_own_close(&n->used_fd);
+    return is_unused;
 }
