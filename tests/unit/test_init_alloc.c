@@ -155,8 +155,8 @@ static void write_beyond(void)
         data = behind;
         behind = own_malloc(32);
     } while (behind - data != 32 + 16);
-    for (volatile int i = 0; i < 48; i++) /* or the compiler knows better */
-        ((volatile unsigned char *)data)[i] = 0;
+    volatile uintptr_t where = (uintptr_t)data; /* or the compiler knows better */
+    memset((void *)where, 0, 48);
     own_free(behind);
 }
 
