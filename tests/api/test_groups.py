@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from cli.helpers import CGROUPS, only
+from cli.helpers import CGROUPS, cgroup_directories, only
 
 from .daemon import Daemon
 from .helpers import ROOT, wait_until
@@ -32,7 +32,9 @@ def service():
 def groups(launcher):
     """Bytes charged to each group of the launcher's, by name."""
     found = {}
-    for path in MEMORY.rglob(f"coto-{launcher}-*") if COMES_BACK else ():
+    for path in map(pathlib.Path, cgroup_directories() if COMES_BACK else ()):
+        if MEMORY not in path.parents or not path.name.startswith(f"coto-{launcher}-"):
+            continue
         try:
             found[path.name] = int((path / "memory.usage_in_bytes").read_text())
         except OSError:
