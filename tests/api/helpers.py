@@ -171,7 +171,8 @@ class Service:
         if not self.process:
             return
         self.halt()
-        for pid, _ in self.members():
+        # The keeper last: its end makes the kernel wake the others, which are stopped and orphans then.
+        for pid, _ in sorted(self.members(), key=lambda it: it[0] == self.process.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
