@@ -7,6 +7,7 @@
 #include "policy/pairs.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <fcntl.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -316,16 +317,17 @@ static int check_user(const struct coto_settings *s, struct coto_err *err)
 /* With fewer than the pool keeps, nobody who asks for another kind gets any, and it is never ready. */
 static int check_pool(const struct coto_settings *s, struct coto_err *err)
 {
-    long long kept = (long long)(s->num[COTO_SET_POOL_MIN] + s->num[COTO_SET_HIGH_POOL_MIN]);
-    long long most = (long long)s->num[COTO_SET_MAX_SANDBOXES];
+    int64_t kept = s->num[COTO_SET_POOL_MIN] + s->num[COTO_SET_HIGH_POOL_MIN];
+    int64_t most = s->num[COTO_SET_MAX_SANDBOXES];
 
     if (s->num[COTO_SET_POOL_MIN] > s->num[COTO_SET_POOL_MAX])
         return coto_err_set(err, COTO_ERR_USAGE, 0, "pool-min is larger than pool-max");
     if (kept < most)
         return 0;
     coto_err_set(err, COTO_ERR_USAGE, 0,
-                 "max-sandboxes: %lld are no more than the %lld that are kept ready (pool-min, high-pool-min)", most, kept);
-    return coto_err_remedy(err, "raise max-sandboxes to %lld at least, or lower pool-min", kept + 1);
+                 "max-sandboxes: %" PRId64 " are no more than the %" PRId64 " that are kept ready (pool-min, high-pool-min)",
+                 most, kept);
+    return coto_err_remedy(err, "raise max-sandboxes to %" PRId64 " at least, or lower pool-min", kept + 1);
 }
 
 int coto_settings_check(const struct coto_settings *settings, struct coto_err *err)

@@ -5,7 +5,6 @@
 #include "base/units.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,7 +14,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 #include <unistd.h>
 
 #define CPU_PERIOD_US 100000
@@ -780,36 +778,4 @@ void coto_cgroup_close(struct coto_cgroup *group)
             group->parent_fd[i] = -1;
         coto_own_close(&group->parent_fd[i]);
     }
-}
-
-/* A group of a supervisor that is gone, and not one that is just being made by
- * somebody whose pids we cannot see. */
-static bool is_stale(int dirfd, const char *name)
-{
-    struct stat st;
-    int pid = 0;
-
-    if (sscanf(name, "coto-%d-", &pid) != 1 || pid <= 1 || kill(pid, 0) == 0 || errno != ESRCH)
-        return false;
-    return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && time(NULL) - st.st_ctime > 10;
-}
-
-static void sweep_dir(const char *path)
-{
-    DIR *dir = opendir(path);
-    struct dirent *entry;
-
-    if (!dir)
-        return;
-    while ((entry = readdir(dir)))
-        if (strncmp(entry->d_name, "coto-", 5) == 0 && is_stale(dirfd(dir), entry->d_name))
-            unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
-    closedir(dir);
-}
-
-void coto_cgroup_sweep(const struct coto_cgroup_host *host)
-{
-    for (int i = 0; i < COTO_CG_COUNT; i++)
-        if (host->parent[i][0] && (host->version == 1 || i == COTO_CG_MEMORY))
-            sweep_dir(host->parent[i]);
 }
