@@ -220,10 +220,16 @@ static int parse_list(enum coto_opt opt, const char *text, const char *who, stru
     if (!splits_at_commas(opt))
         return parse_item(opt, text, who, list, err);
     for (;;) {
+        text += strspn(text, " "); /* after a comma, as people write */
         size_t n = strcspn(text, ",");
-        coto_auto_free char *item = strndup(text, n);
+        size_t len = n;
+        while (len > 0 && text[len - 1] == ' ')
+            len--;
+        coto_auto_free char *item = strndup(text, len);
         if (!item)
             return no_memory(who, err);
+        if (len == 0 && !coto_rule_find(opt)) /* a rule has better words */
+            return coto_value_refuse(who, text, "is no name: there is nothing between two commas, or after the last", "NAME,NAME", err);
         if (parse_item(opt, item, who, list, err))
             return -1;
         if (!text[n])

@@ -662,13 +662,34 @@ static void images_and_runtimes(void **state)
     assert_contradiction("one root");
 }
 
+/* As people write them, with blanks; but with nothing in between they are a mistake. */
+static void lists_with_blanks(void **state)
+{
+    static const char *const bad[] = {"runc,", "runc,,crun", ",", " ", "runc, "};
+    (void)state;
+
+    assert_int_equal(coto_policy_set(&policy, COTO_OPT_ALLOW_RUNTIME, "runc, crun ,runsc", COTO_SOURCE_FLAG, "--allow-runtime", &err), 0);
+    const struct coto_strv *list = coto_policy_list(&policy, COTO_OPT_ALLOW_RUNTIME);
+    assert_int_equal(list->count, 3);
+    assert_string_equal(list->items[0], "runc");
+    assert_string_equal(list->items[1], "crun");
+    assert_string_equal(list->items[2], "runsc");
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        err = (struct coto_err){0};
+        assert_int_equal(coto_policy_set(&policy, COTO_OPT_ALLOW_RUNTIME, bad[i], COTO_SOURCE_FLAG, "--allow-runtime", &err), -1);
+        assert_non_null(strstr(err.text, "allow-runtime"));
+    }
+    assert_int_equal(coto_policy_set(&policy, COTO_OPT_REQUIRE, "memory, pids", COTO_SOURCE_FLAG, "", &err), 0);
+    assert_int_equal(coto_policy_list(&policy, COTO_OPT_REQUIRE)->count, 2);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(defaults_are_the_rows), T(messages), T(numbers), T(users), T(names), T(workdirs),
-        T(hashes), T(maps), T(lists), T(paths_in_lists), T(every_value_reads_back),
+        T(hashes), T(maps), T(lists), T(lists_with_blanks), T(paths_in_lists), T(every_value_reads_back),
         T(text_is_unambiguous), T(stronger_source_wins), T(lists_replace_weaker_sources), T(keys),
         T(nearest_names), T(profiles_keep_their_promises), T(profiles_are_whole),
         T(a_policy_has_one_profile), T(environment), T(environment_refusals),
