@@ -71,6 +71,8 @@ struct coto_driver {
      * by the next one (sweep) instead of by a guard each; that may take its time. */
     void (*serve)(void);
     void (*sweep)(void);
+    /* Optional: called now and then, to see whether a start has failed without a word. */
+    void (*look)(void);
 
     /* Everything up to a coto-init that waits for frames. Walls the driver
      * itself raised are in sandbox->walls, read back; a wall of plan->need that

@@ -41,3 +41,9 @@ int coto_initbin_open(struct coto_err *err)
     }
     return fd;
 }
+
+int coto_initbin_died(struct coto_err *err)
+{
+    coto_err_set(err, COTO_ERR_LIMIT, 0, "coto-init ended before it was ready");
+    return coto_err_remedy(err, "somebody has killed it, or the host is out of memory: try again");
+}

@@ -6,3 +6,5 @@
 
 /* An O_CLOEXEC descriptor of it, or -1. */
 int coto_initbin_open(struct coto_err *err);
+/* The error for one that has died without a word before it was READY. -1. */
+int coto_initbin_died(struct coto_err *err);

@@ -55,6 +55,7 @@ struct init {
     int signal_fd;
     int parked_fd;    /* channel to a parked process, -1 none */
     pid_t parked_pid; /* once it has said hello */
+    int late_fd;      /* the same channel, as long as nobody was asked to send the process; -1 */
     int used_fd;      /* where to say that a socket was made, -1: nobody asks */
     int sockets_fd;   /* listener of who waits to make one (kernel/sockwatch.h), -1 none */
     bool has_answered; /* the parked process, once */

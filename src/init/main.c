@@ -493,6 +493,8 @@ static bool parse_args(struct init *init, int argc, char **argv)
             init->out_fd = v;
         else if ((v = number_after(argv[i], "--parked=")) >= 0)
             init->parked_fd = v;
+        else if ((v = number_after(argv[i], "--late=")) >= 0)
+            init->late_fd = v;
         else if ((v = number_after(argv[i], "--work=")) >= 0)
             init->work_fd = v;
         else if ((v = number_after(argv[i], "--root=")) >= 0 && v <= COTO_ROOT_GIVEN)
@@ -517,7 +519,7 @@ int main(int argc, char **argv)
 
     init.out_fd = 1;
     init.work_fd = init.proc_fd = init.put_fd = -1;
-    init.parked_fd = init.used_fd = init.sockets_fd = init.labels_fd = -1;
+    init.parked_fd = init.late_fd = init.used_fd = init.sockets_fd = init.labels_fd = -1;
     /* A caller that ignores its children's deaths would make us miss the program's. */
     signal(SIGCHLD, SIG_DFL);
     umask(022); /* the caller's is for its own files: directories of the root must be entered */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define HELLO_MS 300
+#define LATE_MS 10000
 #define ANSWER_MS 5000
 
 static void tell(struct init *init, bool is_there)
@@ -47,12 +48,19 @@ void init_parked_hello(struct init *init)
     tell(init, init->parked_fd >= 0);
 }
 
-/* A program came before it: it was forked a moment ago. */
+/* A program came before it: it was forked a moment ago, or nobody was asked for it yet. Then nothing of the
+ * program has run, and nothing will before it is here (launcher/late.c). */
 bool init_parked_wait(struct init *init)
 {
-    struct pollfd pfd = {.fd = init->parked_fd, .events = POLLIN};
+    int wait_ms = HELLO_MS;
 
-    if (init->parked_fd >= 0 && !init->parked_pid && poll(&pfd, 1, HELLO_MS) == 1)
+    if (init->late_fd >= 0) {
+        const char want = COTO_PARKED_WANTED;
+        init->parked_fd = coto_take_fd(&init->late_fd);
+        wait_ms = send(init->parked_fd, &want, 1, MSG_NOSIGNAL) == 1 ? LATE_MS : 0;
+    }
+    struct pollfd pfd = {.fd = init->parked_fd, .events = POLLIN};
+    if (init->parked_fd >= 0 && !init->parked_pid && poll(&pfd, 1, wait_ms) == 1)
         init_parked_hello(init);
     return init->parked_pid > 0;
 }

@@ -187,7 +187,8 @@ static int start(struct init *init, const struct coto_frame *frame, const struct
             return proc->pid < 0 ? -1 : 0;
         }
     }
-    init_sockets_used(init); /* nobody watches what it does */
+    coto_own_close(&init->late_fd); /* nobody comes where this has run */
+    init_sockets_used(init);        /* nobody watches what it does */
     if (spec->context && spec->resident.count && init->parked_fd < 0)
         return start_resident(init, frame, &call, proc, err);
     proc->pid = clone_child(stack + sizeof stack, &call);

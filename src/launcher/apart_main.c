@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "drivers/initbin.h"
 #include "drivers/launcher/talk.h"
 
 #include <errno.h>
@@ -44,10 +45,8 @@ int launcher_await_frame(struct coto_sandbox *sandbox, struct coto_frame_reader 
         ssize_t n = to ? read(sandbox->stream_fd, to, room) : 0;
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
-        if (n <= 0) {
-            coto_err_set(err, COTO_ERR_LIMIT, 0, "coto-init ended before it was ready");
-            return coto_err_remedy(err, "somebody has killed it, or the host is out of memory");
-        }
+        if (n <= 0)
+            return coto_initbin_died(err);
         reader->buf.len += (size_t)n;
     }
     return got == 1 ? 0 : -1;

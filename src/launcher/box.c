@@ -2,6 +2,7 @@
 
 #include "base/fd.h"
 #include "base/clock.h"
+#include "drivers/initbin.h"
 #include "drivers/launcher/talk.h"
 
 #include <errno.h>
@@ -68,11 +69,13 @@ static struct box *start(struct launcher *l, const struct coto_frame *plan, cons
     *box = *as;
     box->stream = (struct source){SOURCE_STREAM, box};
     box->alive = (struct source){SOURCE_ALIVE, box};
+    box->late = (struct source){SOURCE_LATE, box};
     if (coto_launch_take_plan(plan, &box->plan, err)) {
         free(box);
         return NULL;
     }
     box->parks = box->parks && box->plan.parked;
+    box->plan.parked_late = box->parks && !box->shelf && box->plan.isolation == COTO_ISOLATION_PROCESS;
     if (begin(l, box, err)) {
         coto_plan_fini(&box->plan);
         free(box);
@@ -144,7 +147,9 @@ static void on_frame(struct launcher *l, struct box *box, const struct coto_fram
     }
     launcher_unwatch(l, box->sandbox->stream_fd);
     drop_reader(l, box);
-    if (box->plan.parked) {
+    if (box->plan.parked_late) {
+        launcher_await_want(l, box);
+    } else if (box->plan.parked) {
         launcher_park(l, box);
         return;
     }
@@ -168,8 +173,7 @@ void launcher_stream_ready(struct launcher *l, struct box *box)
     if (box->state != BOX_STARTING || (n < 0 && (errno == EAGAIN || errno == EINTR)))
         return;
     if (n <= 0) {
-        coto_err_set(&err, COTO_ERR_LIMIT, 0, "coto-init ended before it was ready");
-        coto_err_remedy(&err, "somebody has killed it, or the host is out of memory: try again");
+        coto_initbin_died(&err);
         fail(l, box, &err);
         return;
     }
@@ -197,6 +201,7 @@ void launcher_end_box(struct launcher *l, struct box *box, struct channel *waite
     } else if (box->state == BOX_IN_USE) {
         l->status.in_use--;
     }
+    launcher_forget_want(l, box);
     box->state = BOX_ENDING;
     box->waiter = waiter;
     l->status.ending++;

@@ -36,7 +36,7 @@
 #define LAUNCHER_ALLOWED 8                        /* runtimes that lack the fix of an escape */
 #define LAUNCHER_HIGH_ARGS (5 + LAUNCHER_ALLOWED) /* what the operator says about level high */
 
-enum source_kind { SOURCE_CHANNEL, SOURCE_STREAM, SOURCE_ALIVE, SOURCE_TEMPLATE, SOURCE_APART };
+enum source_kind { SOURCE_CHANNEL, SOURCE_STREAM, SOURCE_ALIVE, SOURCE_TEMPLATE, SOURCE_APART, SOURCE_LATE };
 
 /* What epoll hands back. */
 struct source {
@@ -60,7 +60,7 @@ struct channel {
 enum box_state { BOX_STARTING, BOX_READY, BOX_IN_USE, BOX_ENDING };
 
 struct box {
-    struct source stream, alive;
+    struct source stream, alive, late;
     uint64_t number;
     enum box_state state;
     struct coto_sandbox *sandbox;
@@ -75,6 +75,7 @@ struct box {
     bool is_apart;           /* a process of its own has it, and `sandbox` is what that one said */
     bool is_check;           /* there will be none: it is only asked whether there could be */
     bool parks;              /* apart: an interpreter is to wait in it */
+    bool is_awaited;         /* init may ask for an interpreter (late.c) */
     struct source apart;
     struct channel *asker;   /* apart: waits for its usage */
     uint64_t user;           /* number of a channel that stays and uses it; 0 */
@@ -208,6 +209,11 @@ void launcher_unpark(struct launcher *l, struct box *box); /* it ends meanwhile 
 void launcher_template_says(struct launcher *l, struct template *t);
 void launcher_template_look(struct launcher *l); /* now and then */
 void launcher_template_stop(struct launcher *l);
+
+/* late.c */
+void launcher_await_want(struct launcher *l, struct box *box);
+void launcher_wanted(struct launcher *l, struct box *box);
+void launcher_forget_want(struct launcher *l, struct box *box); /* it ends */
 
 /* hold.c */
 int launcher_take_hold(struct channel *channel, const struct coto_frame *create, struct coto_err *err);

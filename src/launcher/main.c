@@ -47,6 +47,9 @@ static void serve(struct launcher *l, struct source *source)
     case SOURCE_APART:
         launcher_apart_says(l, source->owner);
         break;
+    case SOURCE_LATE:
+        launcher_wanted(l, source->owner);
+        break;
     case SOURCE_TEMPLATE:
         launcher_template_says(l, source->owner);
         break;

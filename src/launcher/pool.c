@@ -1,6 +1,7 @@
 #include "launcher/launcher.h"
 
 #include "base/clock.h"
+#include "drivers/launcher/talk.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -64,10 +65,14 @@ struct shelf *launcher_add_shelf(struct launcher *l, const struct coto_frame *pl
         return NULL;
     }
     struct shelf *shelf = &l->shelves[l->shelf_count];
+    struct coto_plan asked;
     const unsigned char *key;
     size_t len;
+    if (coto_launch_take_plan(plan, &asked, err))
+        return NULL;
     plan_key(plan, &key, &len);
-    *shelf = (struct shelf){0};
+    *shelf = (struct shelf){.is_apart = asked.isolation != COTO_ISOLATION_PROCESS};
+    coto_plan_fini(&asked);
     shelf->queue_end = &shelf->queue;
     coto_buf_add(&shelf->key, key, len);
     if (shelf->key.failed) {
@@ -118,7 +123,6 @@ static void start_for_shelf(struct launcher *l, struct shelf *shelf)
     struct box *box = launcher_start_box(l, &plan, shelf, NULL, &err);
 
     if (box) {
-        shelf->is_apart = box->is_apart;
         shelf->starting++;
         return;
     }
@@ -186,9 +190,11 @@ void launcher_create(struct launcher *l, struct channel *channel, const struct c
             hand_over(l, channel, box);
             return;
         }
-        l->status.cold++;
-        enqueue(shelf, channel);
-        return;
+        if (shelf->is_apart || channel->hold.len == 0) {
+            l->status.cold++;
+            enqueue(shelf, channel);
+            return;
+        }
     }
     l->status.cold++;
     channel->waits = true;
@@ -306,6 +312,8 @@ void launcher_tick(struct launcher *l)
         l->began_us = now;
     launcher_sweep_look(l);
     launcher_template_look(l);
+    if (l->driver->look)
+        l->driver->look();
     if (now - l->sweep_us > (now - l->began_us < EARLY_US ? SWEEP_EARLY_US : SWEEP_US)) {
         l->sweep_us = now;
         launcher_sweep(l);

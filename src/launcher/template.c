@@ -161,6 +161,11 @@ static struct template *choose(struct launcher *l)
 static void done(struct launcher *l, struct box *box)
 {
     coto_own_close(&box->sandbox->parked_fd);
+    if (box->state == BOX_IN_USE) { /* it came late */
+        if (l->driver->rest)
+            l->driver->rest(box->sandbox);
+        return;
+    }
     l->status.starting--;
     launcher_box_ready(l, box);
 }

@@ -7,6 +7,9 @@
  *                            channel to that init, then what to join its cgroup by
  *   template  'k' or 'e'+errno
  *
+ * Launcher and init, on the SOCK_SEQPACKET socket that the launcher then gives to the parked process:
+ *   init      'w'            only where it was started with --late: now
+ *
  * Parked process and init, on a SOCK_SEQPACKET socket:
  *   parked    struct coto_parked_hello
  *   init      an EXEC frame + stdin, stdout, stderr
@@ -39,6 +42,7 @@ struct coto_template_fork {
     uint32_t uid, gid; /* inside, of the parked process */
 };
 
+#define COTO_PARKED_WANTED 'w'
 #define COTO_PARKED_MAGIC 0x636f746f
 
 struct coto_parked_done {

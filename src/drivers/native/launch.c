@@ -167,20 +167,34 @@ static int lift(int fd, int above)
     return fd >= above ? fd : fcntl(fd, F_DUPFD_CLOEXEC, above);
 }
 
+/* A copy of what is below launch->first, and only that, instead of the launcher's own. */
+static int take_descriptors(struct native_launch *launch)
+{
+    if (!launch->first)
+        return 0;
+    if (syscall(SYS_close_range, launch->first, ~0u, 2u /* UNSHARE */) && unshare(CLONE_FILES))
+        return errno;
+    atomic_store(&launch->is_apart, true);
+    return 0;
+}
+
 static int exec_init(void *arg)
 {
     char *const envp[] = {coto_weak_env(), NULL}; /* empty in the product */
-    const struct native_launch *launch = arg;
+    struct native_launch *launch = arg;
     int count = launch->fds[4] < 0 ? 4 : launch->fds[5] < 0 ? 5 : 6;
     char *const argv[] = {"coto-init", "--in=3", "--out=3", "--setup", (char *)launch->root,
-                          count >= 5 ? "--parked=4" : NULL, count == 6 ? "--used=5" : NULL, NULL};
+                          count < 5 ? NULL : launch->is_late ? "--late=4" : "--parked=4", count == 6 ? "--used=5" : NULL, NULL};
     int from[6] = {-1, -1, -1, -1, -1, -1};
     sigset_t none;
 
+    int failure = take_descriptors(launch);
+    if (failure)
+        return tell_failure(launch->fds[3], failure);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    int failure = launch->is_root ? 0 : keep_capabilities(); /* root keeps its own */
+    failure = launch->is_root ? 0 : keep_capabilities(); /* root keeps its own */
     /* Lifted out of the way where one could be overwritten. */
     int init_fd = lift(launch->init_fd, count);
     for (int i = 0; i < count; i++)
@@ -234,6 +248,7 @@ static int spawn(struct native *n, int cgroup_fd, const struct coto_ns_child *ch
     /* It was put on our processor: it starts sooner when we wait until it has executed init. One
      * that has others to serve does not wait. */
     flags |= native_serves ? 0 : CLONE_VFORK;
+    flags |= n->launch->first ? CLONE_FILES : 0;
     flags &= coto_up("pid_namespace") ? ~0ull : ~(uint64_t)CLONE_NEWPID;
     flags &= coto_up("ipc_namespace") ? ~0ull : ~(uint64_t)CLONE_NEWIPC;
     flags &= coto_up("uts_namespace") ? ~0ull : ~(uint64_t)CLONE_NEWUTS;
@@ -280,20 +295,40 @@ static int check_descriptors(struct coto_err *err)
     return coto_err_remedy(err, "it takes %d open files: ulimit -n 64", DESCRIPTORS);
 }
 
-int native_launch(struct native *n, int cgroup_fd, struct coto_err *err)
+/* What every child gets is opened while there are few other descriptors. */
+void native_launch_serve(void)
 {
-    struct native_launch *launch = &n->launch;
-    const struct coto_ns_child child = {exec_init, launch, launch->stack, sizeof launch->stack};
-    int fds[7] = {-1, -1, -1, -1, -1, -1, -1};
+    native_slots_reserve(kept_null(), kept_init(NULL));
+}
 
-    if (check_descriptors(err))
-        return -1;
+static int prepare(struct native *n, struct coto_err *err)
+{
+    struct native_launch *launch = n->launch;
+
     for (int i = 0; i < 6; i++)
         launch->fds[i] = -1;
     snprintf(launch->root, sizeof launch->root, "--root=%d", (int)n->root);
     launch->is_root = n->root == COTO_ROOT_FOR_OTHERS;
+    launch->is_late = n->plan && n->plan->parked_late;
     launch->init_fd = native_serves ? kept_init(err) : coto_initbin_open(err);
-    int failed = launch->init_fd < 0 || make_stream(n, launch, err);
+    if (launch->init_fd < 0 || make_stream(n, launch, err))
+        return -1;
+    if (launch->first && native_slot_put(launch))
+        return coto_err_set(err, COTO_ERR_LIMIT, errno, "descriptors of a sandbox");
+    return 0;
+}
+
+int native_launch(struct native *n, int cgroup_fd, struct coto_err *err)
+{
+    if (check_descriptors(err))
+        return -1;
+    if (!native_slot_take(n))
+        return coto_err_set(err, COTO_ERR_LIMIT, errno, "create sandbox");
+    struct native_launch *launch = n->launch;
+    const struct coto_ns_child child = {exec_init, launch, launch->stack, sizeof launch->stack};
+    int fds[7] = {-1, -1, -1, -1, -1, -1, -1};
+    int failed = prepare(n, err);
+
     memcpy(fds, launch->fds, sizeof launch->fds);
     fds[6] = launch->init_fd;
     if (native_serves)
@@ -301,8 +336,10 @@ int native_launch(struct native *n, int cgroup_fd, struct coto_err *err)
     if (!failed)
         failed = spawn(n, cgroup_fd, &child, err);
     /* The child has descriptors of its own; its copy of the numbers stays as it is. */
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < 7 && !launch->first; i++)
         coto_own_close(&fds[i]);
+    if (failed)
+        native_slot_drop(n);
     return failed ? -1 : 0;
 }
 
@@ -453,7 +490,7 @@ int native_send_cgroup(struct native *n, struct coto_err *err)
 {
     int fds[COTO_CG_COUNT] = {-1};
     int count = n->has_group ? coto_cgroup_open_join(&n->group, fds) : 0;
-    bool again = n->plan->parked && count > 0; /* an interpreter will join it, too */
+    bool again = n->plan->parked && !n->plan->parked_late && count > 0; /* an interpreter will join it, too */
     static struct coto_ns_set own;
     if (!native_serves || !own.inode[0])
         coto_ns_read(&own);

@@ -23,6 +23,7 @@
  */
 #include "drivers/native/native.h"
 #include "drivers/cgroup_walls.h"
+#include "drivers/initbin.h"
 
 #include "base/fd.h"
 #include "base/weak.h"
@@ -45,6 +46,8 @@
 #include <unistd.h>
 
 extern const struct coto_driver coto_driver_native;
+
+#define DYING_MS 50 /* its namespaces end first */
 
 /* ---- creating ---- */
 
@@ -183,7 +186,7 @@ static int create_parts(struct native *n, bool verbose, struct coto_err *err)
 }
 
 /* When talking to init failed because it had ended, its own words say why. */
-static void take_last_words(const struct native *n, struct coto_err *err)
+static bool take_last_words(const struct native *n, struct coto_err *err)
 {
     struct coto_frame_reader reader = {0};
     struct coto_frame frame;
@@ -193,10 +196,27 @@ static void take_last_words(const struct native *n, struct coto_err *err)
 
     if (len > 0)
         reader.buf.len += (size_t)len;
+    bool is_told = false;
     while (len > 0 && coto_frame_next(&reader, &frame, NULL) == 1)
-        if (frame.type == COTO_FRAME_ERROR)
+        if (frame.type == COTO_FRAME_ERROR) {
             coto_field_error(&frame, err);
+            is_told = true;
+        }
     coto_frame_reader_fini(&reader);
+    return is_told;
+}
+
+/* Then so is everybody in its pid namespace. */
+static bool dies_init(const struct native *n, int within_ms)
+{
+    struct pollfd pfd = {n->pidfd, POLLIN, 0};
+
+    return n->pidfd >= 0 && poll(&pfd, 1, within_ms) == 1 && pfd.revents & POLLIN;
+}
+
+static bool is_init_dead(const struct native *n)
+{
+    return dies_init(n, 0);
 }
 
 static int native_create(const struct coto_plan *plan, bool verbose,
@@ -212,7 +232,8 @@ static int native_create(const struct coto_plan *plan, bool verbose,
     n->plan = plan;
     n->base.work_dir = plan->workdir;
     if (create_parts(n, verbose, err)) {
-        take_last_words(n, err);
+        if (!take_last_words(n, err) && dies_init(n, DYING_MS))
+            coto_initbin_died(err); /* what failed was about a process that is gone */
         native_destroy(&n->base, NULL);
         return -1;
     }
@@ -227,6 +248,7 @@ bool native_serves;
 static void native_serve(void)
 {
     native_serves = true;
+    native_launch_serve();
 }
 
 static void native_sweep(void)
@@ -275,6 +297,7 @@ static int native_inspect(struct coto_sandbox *sandbox, const struct coto_frame 
     struct coto_field field = {0};
     int found = 0;
 
+    native_slot_drop(n);
     while (found < COTO_NS_COUNT && coto_field_next(ready, &field) == 1) {
         if (field.tag != COTO_TAG_S_NAMESPACE)
             continue;
@@ -314,14 +337,6 @@ static void native_rest(struct coto_sandbox *sandbox)
         coto_cgroup_rest(&n->group);
 }
 
-/* Then so is everybody in its pid namespace. */
-static bool is_init_dead(const struct native *n)
-{
-    struct pollfd pfd = {n->pidfd, POLLIN, 0};
-
-    return n->pidfd >= 0 && poll(&pfd, 1, 0) == 1 && pfd.revents & POLLIN;
-}
-
 /* A launcher is asked twice, and asks itself once more (groups.c), when nobody is left to change it. */
 static int native_usage(struct coto_sandbox *sandbox, struct coto_usage *ret_usage)
 {
@@ -346,9 +361,9 @@ static int native_usage(struct coto_sandbox *sandbox, struct coto_usage *ret_usa
 static int native_open_join(struct coto_sandbox *sandbox, int ret_fds[8], bool *ret_born)
 {
     struct native *n = (struct native *)sandbox;
-    int born = n->has_group ? coto_cgroup_clone_fd(&n->group) : -1;
 
     coto_cgroup_wake(&n->group);
+    int born = n->has_group ? coto_cgroup_clone_fd(&n->group) : -1;
     *ret_born = born >= 0;
     if (*ret_born)
         ret_fds[0] = fcntl(born, F_DUPFD_CLOEXEC, 3);
@@ -414,6 +429,7 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
             ;
         is_reaped = reaped == n->pid;
         n->pid = 0;
+        native_slot_drop(n);
         if (ret_usage) {
             usage_of_children(&ru, ret_usage);
             ret_usage->init_signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
@@ -461,6 +477,7 @@ const struct coto_driver coto_driver_native = {
     .inspect = native_inspect,
     .open_join = native_open_join,
     .rest = native_rest,
+    .look = native_slots_look,
     .usage = native_usage,
     .kill = native_kill,
     .destroy = native_destroy,

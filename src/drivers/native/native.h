@@ -8,6 +8,7 @@
 #include "kernel/ns.h"
 #include "wire/setup.h"
 
+#include <stdatomic.h>
 #include <sys/types.h>
 
 /* What the child needs between clone and execve; see launch.c. */
@@ -17,6 +18,10 @@ struct native_launch {
     int init_fd;
     char root[16]; /* --root=NUMBER */
     bool is_root;  /* no user namespace is made for it */
+    bool is_late;  /* the parked process comes when init asks for it */
+    int first;     /* it is born with our descriptors and keeps those below this one; 0: with a copy */
+    atomic_bool is_apart; /* it has done so */
+    bool has_ends;        /* they are open here, too; not the child's to look at */
     _Alignas(16) char stack[16 * 1024];
 };
 
@@ -29,7 +34,7 @@ struct native {
     pid_t pid;
     int pidfd;
     int mounts_fd; /* keeps the mount namespace, so that init need not end it */
-    struct native_launch launch;
+    struct native_launch *launch; /* NULL once it has executed coto-init */
     enum coto_setup_root root;
     int shared_fd; /* the mount namespace to be born in a copy of; borrowed */
     int net_fd;    /* the network namespace to be born in, -1: it makes one itself */
@@ -80,7 +85,15 @@ void native_limits_say(struct native *sandbox);
 void native_identity_say(struct native *sandbox);
 int native_limits_check(struct native *sandbox, struct coto_err *err);
 
+/* slots.c: what a child needs until it has executed coto-init. */
+void native_slots_reserve(int null_fd, int init_fd);
+bool native_slot_take(struct native *sandbox);
+int native_slot_put(struct native_launch *launch);
+void native_slot_drop(struct native *sandbox);
+void native_slots_look(void);
+
 /* launch.c: coto-init in new namespaces, and the talk with it before READY. */
+void native_launch_serve(void);
 int native_launch(struct native *sandbox, int cgroup_fd, struct coto_err *err);
 int native_send_setup(struct native *sandbox, bool verbose, struct coto_err *err);
 int native_send_ids(struct native *sandbox, struct coto_err *err);

@@ -48,10 +48,11 @@ static int make_net(void)
     return -1;
 }
 
-/* Only where a process is parked: any other program counts as one that uses sockets. */
+/* Only where a process is parked: any other program counts as one that uses sockets. Where it comes
+ * late somebody waits for the sandbox, whose init makes one beside us. */
 void native_net_find(struct native *n)
 {
-    if (n->root != COTO_ROOT_GIVEN || !n->plan->parked)
+    if (n->root != COTO_ROOT_GIVEN || !n->plan->parked || n->plan->parked_late)
         return;
     if (own_net_fd < 0)
         own_net_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,14 +55,15 @@ static bool can_share(const struct native *n)
 
 /* ---- making one ---- */
 
-static bool is_ready(int stream_fd)
+static bool is_ready(const struct native *root)
 {
     struct coto_frame_reader reader = {0};
-    struct pollfd pfd = {.fd = stream_fd, .events = POLLIN};
+    const int fd = root->base.stream_fd;
+    struct pollfd pfds[2] = {{.fd = fd, .events = POLLIN}, {.fd = root->pidfd, .events = POLLIN}};
     struct coto_frame frame;
     size_t room;
     char *to = coto_frame_reader_space(&reader, &room);
-    ssize_t n = to && poll(&pfd, 1, READY_MS) == 1 ? read(stream_fd, to, room) : -1;
+    ssize_t n = to && poll(pfds, 2, READY_MS) > 0 ? recv(fd, to, room, MSG_DONTWAIT) : -1;
 
     if (n > 0)
         reader.buf.len += (size_t)n;
@@ -82,7 +84,7 @@ static int make_root(const struct coto_plan *plan)
     n->plan = plan;
     n->root = COTO_ROOT_FOR_OTHERS;
     if (native_launch(n, -1, NULL) == 0) {
-        if (native_send_setup(n, false, NULL) == 0 && is_ready(n->base.stream_fd)) {
+        if (native_send_setup(n, false, NULL) == 0 && is_ready(n)) {
             snprintf(path, sizeof path, "/proc/%d/ns/mnt", (int)n->pid);
             fd = open(path, O_RDONLY | O_CLOEXEC);
         }
