@@ -256,6 +256,24 @@ void launcher_box_failed(struct launcher *l, struct box *box, const struct coto_
 
 /* ---- keeping shelves full ---- */
 
+/* Somebody waits for a box that is no shelf's. */
+static bool is_awaited(const struct launcher *l)
+{
+    uint64_t starting = l->status.starting;
+
+    for (unsigned i = 0; i < l->shelf_count; i++)
+        starting -= l->shelves[i].starting;
+    return starting > 0;
+}
+
+/* What nobody waits for comes slowly while somebody waits for something else. */
+static unsigned most_at_once(const struct launcher *l, const struct shelf *shelf)
+{
+    if (shelf->is_apart)
+        return STARTING_APART;
+    return shelf->queued == 0 && is_awaited(l) ? 1 : STARTING_MAX;
+}
+
 void launcher_refill(struct launcher *l)
 {
     if (l->ending)
@@ -264,7 +282,7 @@ void launcher_refill(struct launcher *l)
         struct shelf *shelf = &l->shelves[i];
         unsigned want = shelf->target + shelf->queued;
         unsigned failed = (unsigned)l->status.failed;
-        unsigned most = shelf->is_apart ? STARTING_APART : STARTING_MAX;
+        unsigned most = most_at_once(l, shelf);
         if (shelf->retry_us && !shelf->queued && coto_clock_us() < shelf->retry_us)
             continue;
         while (shelf->starting < most && shelf->ready_count + shelf->starting < want &&
