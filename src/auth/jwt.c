@@ -6,9 +6,9 @@
 
 #include <errno.h>
 #include <openssl/evp.h>
-#include <openssl/rand.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/random.h>
 
 #define PART_ROOM COTO_B64URL_ROOM(COTO_JWT_MAX)
 #define OWN_ISSUER "coto-serve"
@@ -308,8 +308,8 @@ int coto_jwt_make_id(char *ret_id, size_t size, struct coto_err *err)
     unsigned char random[16];
     coto_auto_buf text = {0};
 
-    if (RAND_bytes(random, sizeof random) != 1)
-        return coto_key_err(err, COTO_ERR_SYSTEM, "random bytes");
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "random bytes");
     coto_b64url_add(&text, random, sizeof random);
     if (text.failed || text.len >= size)
         return coto_err_set(err, COTO_ERR_SYSTEM, ENOMEM, "a token's id");

@@ -91,6 +91,7 @@ struct shelf {
     unsigned rate;  /* taken per second, smoothed */
     bool is_apart;
     int64_t used_us;  /* when one was last asked for */
+    int64_t filled_us; /* when the last one was begun */
     int64_t retry_us; /* after a failure that nobody waited for */
 };
 

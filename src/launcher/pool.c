@@ -9,6 +9,7 @@
 
 #define STARTING_MAX 4            /* per shelf: more at once only slows each of them */
 #define STARTING_APART 2          /* a container takes a processor for half a second */
+#define FILL_US 50000             /* between two that nobody waits for, while others are waited for */
 #define RETRY_US 5000000          /* a shelf whose boxes fail */
 #define LIFETIME_US 3600000000LL  /* of a box that nobody asked for */
 #define TICK_MS 250
@@ -123,6 +124,7 @@ static void start_for_shelf(struct launcher *l, struct shelf *shelf)
     struct box *box = launcher_start_box(l, &plan, shelf, NULL, &err);
 
     if (box) {
+        shelf->filled_us = box->made_us;
         shelf->starting++;
         return;
     }
@@ -271,7 +273,9 @@ static unsigned most_at_once(const struct launcher *l, const struct shelf *shelf
 {
     if (shelf->is_apart)
         return STARTING_APART;
-    return shelf->queued == 0 && is_awaited(l) ? 1 : STARTING_MAX;
+    if (shelf->queued || !is_awaited(l))
+        return STARTING_MAX;
+    return coto_clock_us() - shelf->filled_us < FILL_US ? 0 : 1;
 }
 
 void launcher_refill(struct launcher *l)

@@ -451,13 +451,14 @@ static int clone_mounts(const struct coto_plan *plan, int fds[COTO_SETUP_MOUNTS]
 int native_send_setup(struct native *n, bool verbose, struct coto_err *err)
 {
     static struct coto_setup setup;
-    coto_auto_buf frame = {0};
+    static struct coto_buf frame; /* kept: as large as several pages, each time anew */
     int fds[COTO_SETUP_MOUNTS];
 
     if (fill_setup(n, verbose, &setup, err) || (native_serves && set_floor(n, &setup, err)))
         return -1;
     int count = clone_mounts(n->plan, fds);
     setup.mounts_given = count > 0;
+    coto_buf_clear(&frame);
     coto_setup_encode(&setup, &frame);
     int failed = frame.failed || coto_fd_send(n->base.stream_fd, COTO_GO_SETUP, fds, count) ||
                  coto_fd_write_all(n->base.stream_fd, frame.data, frame.len);
