@@ -12,7 +12,8 @@
  *
  * Nothing blocks on a box: READY and death come through epoll. A box that was handed out is
  * never put back on a shelf. The only bytes read here that a guest could have written are
- * those before READY, when there is no guest yet.
+ * those before READY, when there is no guest yet, and one byte of an init in which no program has
+ * run (late.c).
  *
  * A box of a container level is made and kept by a process of its own (apart.c), because that
  * blocks; here it goes through the same states.

@@ -56,4 +56,5 @@ def control(box):
     assert any("cmdline" in one for one in found), found
     if set(cgroups) <= {"/"}:
         raise Untestable(f"{len(found)} finds, but caller and sandbox are in the root cgroup, which has no name")
-    return f"{len(found)} finds: {found[0]}; cgroup {cgroups[-1]}"
+    where, what = found[0].split(": ")  # only the ends: the rest is the name of the machine it ran on
+    return f"{len(found)} finds: {where}: .../{what.split('/')[-1]}; cgroup .../{cgroups[-1].split('/')[-1]}"
