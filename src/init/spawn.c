@@ -130,6 +130,14 @@ static void close_all(int fds[3])
 
 static _Alignas(16) char stack[192 * 1024]; /* of the child */
 
+static int tell_refused(int error, struct coto_err *err)
+{
+    coto_err_set(err, COTO_ERR_LIMIT, error, "start a process in the sandbox");
+    if (error == EAGAIN)
+        coto_err_remedy(err, "what runs in it uses up its limit of processes: end some, or create one with more pids");
+    return -1;
+}
+
 /* Another interpreter for a sandbox whose first has ended. It is a program like any other, behind the
  * same walls before it is what it is; only its stdin is a channel, by which it gets programs. */
 static int start_resident(struct init *init, const struct coto_frame *frame, struct child_call *call,
@@ -147,7 +155,7 @@ static int start_resident(struct init *init, const struct coto_frame *frame, str
     call->spec = &spec;
     call->fds[0] = sv[1];
     pid_t pid = clone_child(stack + sizeof stack, call);
-    int failed = pid < 0 ? coto_err_set(err, COTO_ERR_LIMIT, errno, "start a process in the sandbox") : 0;
+    int failed = pid < 0 ? tell_refused(errno, err) : 0;
     if (!failed && call->report.err.kind) {
         *err = call->report.err;
         failed = -1;
@@ -195,7 +203,7 @@ static int start(struct init *init, const struct coto_frame *frame, const struct
     int saved = errno;
     close_all(call.fds);
     if (proc->pid < 0)
-        return coto_err_set(err, COTO_ERR_LIMIT, saved, "start a process in the sandbox");
+        return tell_refused(saved, err);
     if (call.report.err.kind) {
         *err = call.report.err;
         return -1;

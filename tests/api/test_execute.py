@@ -356,3 +356,24 @@ def test_sandboxes_are_listed_for_their_tenant(service, box):
     def ids(**who):
         return {item["sandbox_id"] for item in service.get("/api/v1/sandbox", **who).json["sandboxes"]}
     assert box.made["sandbox_id"] in ids() and box.made["sandbox_id"] not in ids(token=True)
+
+
+FILL = """
+import os, time
+try:
+    while True:
+        if os.fork() == 0:
+            os.setsid()
+            time.sleep(100)
+except OSError:
+    print('full')
+"""
+
+
+def test_processes_that_use_up_the_limit_are_named(service):
+    url = f"/api/v1/sandbox/{service.create(resource_limits={'pids': 20})['sandbox_id']}"
+    assert service.post(f"{url}/execute", code=FILL).json["output"] == "full\n"
+    refused = service.post(f"{url}/execute", code="echo 1", language="bash")
+    assert (refused.status, refused.json["code"]) == (503, "busy") and "pids" in refused.json["remedy"], refused
+    assert service.post(f"{url}/execute", code="print(7)").json["output"] == "7\n", "its interpreter needs none"
+    assert service.delete(url).status < 300
