@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from cli.helpers import descendants
+from cli.helpers import descendants, only
 
 from .daemon import Daemon
 from .helpers import ROOT, wait_until
@@ -52,7 +52,7 @@ def destroy(service, *boxes):
         assert service.delete(f"/api/v1/sandbox/{box}").status < 300
 
 
-@pytest.mark.skipif(not ROOT, reason="an ordinary user does not see what an undumpable process has open")
+@only(ROOT)  # an ordinary user does not see what an undumpable process has open
 def test_descriptors_of_others_stay_where_they_are(service):
     """The hundredth has as many as the first, and when all are gone the launcher has as many as before."""
     counts = []
