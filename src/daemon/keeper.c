@@ -682,13 +682,13 @@ static int watch_signals(struct keeper *k, struct coto_err *err)
 }
 
 /* A user of its own where the administrator made one. */
-static void choose_user(struct keeper *k)
+static void choose_user(const struct coto_settings *settings, unsigned *ret_uid, unsigned *ret_gid)
 {
-    const struct passwd *user = getpwnam(coto_settings_text(k->settings, COTO_SET_USER));
+    const struct passwd *user = getpwnam(coto_settings_text(settings, COTO_SET_USER));
     bool is_other = user && user->pw_uid != 0;
 
-    k->uid = getuid() ? getuid() : is_other ? user->pw_uid : NOBODY;
-    k->gid = getuid() ? getgid() : is_other ? user->pw_gid : NOBODY;
+    *ret_uid = getuid() ? getuid() : is_other ? user->pw_uid : NOBODY;
+    *ret_gid = getuid() ? getgid() : is_other ? user->pw_gid : NOBODY;
 }
 
 int coto_keeper_run(struct coto_settings *settings)
@@ -697,7 +697,7 @@ int coto_keeper_run(struct coto_settings *settings)
     struct coto_err err = {0};
 
     k.settings = settings;
-    choose_user(&k);
+    choose_user(settings, &k.uid, &k.gid);
     if (getrandom(k.secret, sizeof k.secret, 0) != (ssize_t)sizeof k.secret) {
         coto_err_set(&err, COTO_ERR_SYSTEM, errno, "random numbers");
         return coto_keeper_fail(&err);
@@ -720,8 +720,13 @@ static int check_state_dir(const struct coto_settings *settings, struct coto_err
 {
     const char *asked = coto_settings_text(settings, COTO_SET_STATE_DIR);
     char dir[4096];
+    unsigned uid, gid;
 
-    return coto_state_dir(*asked ? asked : NULL, dir, sizeof dir, err);
+    choose_user(settings, &uid, &gid);
+    return coto_state_dir(*asked ? asked : NULL, dir, sizeof dir, err) ||
+                   coto_state_check(dir, uid, gid, err)
+               ? -1
+               : 0;
 }
 
 int coto_keeper_check(const struct coto_settings *settings, struct coto_err *err)

@@ -1,8 +1,12 @@
 #include "daemon/state.h"
 
+#include <errno.h>
+#include <grp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const char *absolute(const char *name)
@@ -35,4 +39,37 @@ int coto_state_dir(const char *given, char *to, size_t size, struct coto_err *er
         return 0;
     coto_err_set(err, COTO_ERR_USAGE, 0, "no place for the service's state: HOME is not set");
     return coto_err_remedy(err, "use --state-dir DIR");
+}
+
+static bool reaches(const char *dir, unsigned uid, unsigned gid)
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    if (pid == 0)
+        _exit(setgroups(0, NULL) || setresgid(gid, gid, gid) || setresuid(uid, uid, uid) || access(dir, X_OK));
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return pid < 0 || status == 0;
+}
+
+int coto_state_check(const char *dir, unsigned uid, unsigned gid, struct coto_err *err)
+{
+    char above[4096];
+    int len = snprintf(above, sizeof above, "%s", dir);
+    char *slash = len > 0 && (size_t)len < sizeof above ? strrchr(above, '/') : NULL;
+
+    if (getuid() != 0)
+        return 0;
+    /* It is given to the front; what is above it, as far as it is there already, is not. */
+    while (slash && slash > above) {
+        *slash = '\0';
+        if (access(above, F_OK) == 0)
+            break;
+        slash = strrchr(above, '/');
+    }
+    if (!slash || slash == above || reaches(above, uid, gid))
+        return 0;
+    coto_err_set(err, COTO_ERR_USAGE, 0, "state-dir '%s': uid %u of the front cannot reach it", dir, uid);
+    return coto_err_remedy(err, "let others pass through '%s' and what is above it (chmod o+x), or use another directory", above);
 }

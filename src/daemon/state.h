@@ -9,3 +9,5 @@
  * images, in a directory that stays root's) and $XDG_STATE_HOME/coto or ~/.local/state/coto for
  * others. */
 int coto_state_dir(const char *given, char *to, size_t size, struct coto_err *err);
+/* Whether the front, who is that user, will reach it once it is there. */
+int coto_state_check(const char *dir, unsigned uid, unsigned gid, struct coto_err *err);

@@ -125,6 +125,19 @@ def test_check_says_what_is_wrong_with_a_certificate(production, name, file, wor
     assert serve("--check", *(f"--{key}={value}" for key, value in production.settings.items())).returncode == 0
 
 
+@only(ROOT)
+def test_check_of_a_place_that_the_front_cannot_reach(tmp_path):
+    place = tmp_path / "private"
+    place.mkdir(mode=0o700)
+    done = serve("--check", f"--state-dir={place}/a/b")
+    assert done.returncode == 64 and "of the front cannot reach it" in done.stderr and f"'{place}'" in done.stderr, done
+    for top in (tmp_path, *tmp_path.parents):
+        if top.stat().st_uid == os.geteuid() and top != pathlib.Path("/"):
+            top.chmod(top.stat().st_mode | 0o011)
+    place.chmod(0o711)
+    assert serve("--check", f"--state-dir={place}/a/b").returncode == 0
+
+
 def test_check_of_a_good_file(service):
     done = serve("--check", "--config", write(service, "port: 0\nqueue: 12\n"))
     assert (done.returncode, done.stdout) == (0, "settings, keys and certificates are fine\n")
