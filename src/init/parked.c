@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define HELLO_MS 300
-#define LATE_MS 10000
+#define LATE_MS 60000
 #define ANSWER_MS 5000
 
 static void tell(struct init *init, bool is_there)
@@ -60,8 +60,11 @@ bool init_parked_wait(struct init *init)
         wait_ms = send(init->parked_fd, &want, 1, MSG_NOSIGNAL) == 1 ? LATE_MS : 0;
     }
     struct pollfd pfd = {.fd = init->parked_fd, .events = POLLIN};
-    if (init->parked_fd >= 0 && !init->parked_pid && poll(&pfd, 1, wait_ms) == 1)
+    int ready = init->parked_fd >= 0 && !init->parked_pid ? poll(&pfd, 1, wait_ms) : -1;
+    if (ready == 1)
         init_parked_hello(init);
+    else if (ready == 0 && wait_ms == LATE_MS)
+        _exit(70); /* it may still come, and must not find a program here */
     return init->parked_pid > 0;
 }
 

@@ -127,6 +127,7 @@ struct template {
     struct box *box;  /* it is forking into */
     unsigned unasked; /* answers that come first, about boxes that have ended meanwhile */
     unsigned forks;
+    int64_t asked_us; /* for the copy in `box` */
     int64_t began_us, retry_us;
 };
 

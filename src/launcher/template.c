@@ -25,6 +25,7 @@
 #define FORKS_AHEAD 200        /* when there are no more left its successor is started */
 #define FORKS_LATE 2000        /* so many more, where that one takes its time or does not start */
 #define START_US 30000000      /* one that is not ready then never will be */
+#define COPY_US 10000000       /* nor does one that has not made a copy then */
 #define RETRY_US 5000000
 #define PYTHON "/usr/bin/python3"
 #define TEMPLATE_HOME "HOME=/dev/null/" /* as long as what it becomes: python.c */
@@ -217,10 +218,12 @@ static void next(struct launcher *l)
         struct box *box = l->parking;
         l->parking = box->next;
         box->next = NULL;
-        if (t->pid <= 0 || send_fork(l, box))
+        if (t->pid <= 0 || send_fork(l, box)) {
             done(l, box);
-        else
+        } else {
             t->box = box;
+            t->asked_us = coto_clock_us();
+        }
     }
 }
 
@@ -275,6 +278,11 @@ void launcher_template_says(struct launcher *l, struct template *t)
     next(l);
 }
 
+static bool hangs(const struct template *t, int64_t now)
+{
+    return t->pid > 0 && (t->ready ? t->box && now - t->asked_us > COPY_US : now - t->began_us > START_US);
+}
+
 /* Its socket tells when it dies, unless somebody else has it too; nothing tells that it hangs. */
 void launcher_template_look(struct launcher *l)
 {
@@ -284,7 +292,7 @@ void launcher_template_look(struct launcher *l)
         struct template *t = &l->templates[i];
         struct box *box = t->box;
         bool is_dead = t->pid > 0 && waitpid(t->pid, NULL, WNOHANG) == t->pid;
-        if (!is_dead && (t->pid <= 0 || t->ready || now - t->began_us < START_US))
+        if (!is_dead && !hangs(t, now))
             continue;
         forget(l, t, is_dead, t->began_us + RETRY_US);
         if (box)

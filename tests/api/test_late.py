@@ -131,6 +131,16 @@ def test_without_a_template_it_is_started_inside(service):
     wait_until(lambda: service.run(FILTERS, **OWN).json["stdout"] == WARM, "another template")
 
 
+def test_a_template_that_hangs_is_replaced(service):
+    """Whoever waits for a copy of it is served by another, or started inside, before long."""
+    with Held(service) as box:
+        pid = template(service)[0]
+        os.kill(pid, signal.SIGSTOP)
+        assert box.execute("print(7)")["output"] == "7\n"
+    wait_until(lambda: service.run(FILTERS, **OWN).json["stdout"] == WARM, "another template")
+    assert template(service) != [pid]
+
+
 def test_one_that_ends_meanwhile(service):
     """Destroyed while its interpreter is on its way, or waits for a template that has no time."""
     pid = template(service)[0]
