@@ -232,18 +232,20 @@ static const char *state_note(const struct api_job *job)
 {
     const struct api_sandbox *s = job->sandbox;
 
-    if (job->plan.context && !job->plan.resident && has_start_variables(&job->plan.env, &s->plan.env))
+    if (job->plan.context && s->has_interpreter && has_start_variables(&job->plan.env, &s->plan.env))
         return "its interpreter had started: variables that it reads then (PYTHONPATH) count at create, or with cold";
     if (job->result.facts.state_kept)
-        return job->result.facts.state_found || !job->is_later
+        return job->result.facts.state_found || !job->is_later || !job->plan.context
                    ? NULL
                    : "a new interpreter: what earlier executions had in theirs is gone";
     if (!s->plan.context)
         return "this sandbox was created cold, or its language is not python: nothing is kept";
     if (job->plan.context)
         return "its interpreter has ended; the next python execution begins a new one";
-    return job->cold ? "cold: it had an interpreter of its own, and the one that kept state has ended"
-                     : "only python keeps state, and its interpreter has ended";
+    if (job->cold)
+        return job->is_later ? "cold: it had an interpreter of its own, and the one that kept state has ended"
+                             : "cold: it had an interpreter of its own, which has ended";
+    return job->is_later ? "only python keeps state, and its interpreter has ended" : "only python keeps state";
 }
 
 static void write_execution(struct api_job *job)
@@ -285,8 +287,9 @@ static void execute(struct api_job *job, int channel_fd)
     /* The sandbox is what it was made as; only what is started may differ. */
     job->plan.context = s->plan.context && job->plan.language == s->plan.language && !job->cold;
     job->plan.parked = job->plan.context;
-    job->plan.resident = s->has_interpreter ? NULL : job->api->config.resident;
     job->is_later = s->executions > 0 || s->next_proc > 1;
+    /* Whether the first one finds an interpreter is not known here. */
+    job->plan.resident = s->has_interpreter && job->is_later ? NULL : job->api->config.resident;
     coto_launch_use(s->box, channel_fd, &s->plan);
     s->next_proc += (unsigned)job->plan.stage_count;
     api_run_plan(job, &in);

@@ -193,7 +193,7 @@ int coto_exec_send(struct coto_session *s, int stage)
         coto_frame_add_text(out, COTO_TAG_ENV, *item);
     coto_frame_add_text(out, COTO_TAG_CWD, s->sandbox->work_dir);
     coto_frame_add_num(out, COTO_TAG_STDIO, s->frames && coto_up("stdio"));
-    coto_frame_add_num(out, COTO_TAG_KILL_ON_EXIT, 1);
+    coto_frame_add_num(out, COTO_TAG_KILL_ON_EXIT, s->keep ? COTO_KILL_UNLESS_STATE : COTO_KILL_ALWAYS);
     coto_frame_add_num(out, COTO_TAG_BYE_ON_EXIT,
                        stage + 1 == plan->stage_count && !plan->want_artifacts && !s->keep &&
                            !s->sandbox->stays);

@@ -128,15 +128,15 @@ static void finish(struct coto_session *s)
     s->sandbox->driver->kill(s->sandbox);
 }
 
-/* Init's account is of all that somebody has waited for, in this sandbox: a parent who ignores
+/* Init's account is of all that somebody has waited for since the program, or the stage of it, began: a parent who ignores
  * SIGCHLD keeps its children's time out of it. A guest's kernel counts waiting for a CPU of the
  * host as work, and is the guest's. Where the host has an account that one is told. */
 static void take_cpu(struct coto_session *s, const struct coto_frame *frame)
 {
     struct coto_usage now;
 
-    s->init_user_us = (int64_t)coto_field_num(frame, COTO_TAG_CPU_USER_US);
-    s->init_system_us = (int64_t)coto_field_num(frame, COTO_TAG_CPU_SYSTEM_US);
+    s->init_user_us += (int64_t)coto_field_num(frame, COTO_TAG_CPU_USER_US);
+    s->init_system_us += (int64_t)coto_field_num(frame, COTO_TAG_CPU_SYSTEM_US);
     if (s->cpu_before_us <= 0)
         return;
     s->sandbox->driver->usage(s->sandbox, &now);

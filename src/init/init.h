@@ -34,10 +34,16 @@
 
 #define COTO_INIT_PROCS 32
 
+struct init_cpu {
+    int64_t user_us, system_us;
+};
+
 struct init_proc {
     unsigned id; /* the host's number; 0: slot is free */
     pid_t pid;
     bool kill_on_exit;
+    bool spares; /* an interpreter that has state: then nobody is killed */
+    struct init_cpu cpu; /* when it began (cpu.c) */
     bool bye_on_exit;
     bool timed_out;
     bool state_kept; /* it has ended, and its interpreter waits for the next */
@@ -61,6 +67,7 @@ struct init {
     bool has_answered; /* the parked process, once */
     struct coto_buf told; /* what it said then, before it ran anything */
     bool has_state;    /* it has run a program, and waits */
+    struct init_cpu spent; /* by it, when last looked */
     bool is_resident;  /* it was started here, behind walls: resident says which */
     struct init_report resident;
     bool tells_parked; /* whoever asked for it waits to hear of it */
@@ -109,6 +116,11 @@ int init_parked_adopt(struct init *init, const struct coto_frame *frame, const i
 void init_parked_gone(struct init *init, pid_t pid);
 void init_sockets_used(struct init *init); /* from now on the network namespace is used */
 void init_sockets_wanted(struct init *init);
+/* cpu.c: what the program before which `begin` was called has used. */
+void init_cpu_begin(struct init *init, struct init_cpu *ret_before);
+void init_cpu_end(struct init *init, const struct init_cpu *before, struct init_cpu *ret_used,
+                  int64_t *ret_maxrss);
+
 /* main.c: a program has ended without its process. */
 void init_context_exit(struct init *init, unsigned proc, int status);
 

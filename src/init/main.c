@@ -174,21 +174,21 @@ static bool is_full(const char *path)
            (fs.f_bavail == 0 || (fs.f_files > 0 && fs.f_favail == 0));
 }
 
-static void send_exit(struct init *init, struct init_proc *proc, int status,
-                      const struct rusage *usage)
+static void send_exit(struct init *init, struct init_proc *proc, int status)
 {
     uint64_t full = 0;
+    struct init_cpu used;
+    int64_t maxrss;
 
     for (size_t i = 0; i < proc->full_paths.count; i++)
         full |= is_full(proc->full_paths.items[i]);
     drain_output(init, proc);
+    init_cpu_end(init, &proc->cpu, &used, &maxrss);
     size_t at = coto_frame_begin(&init->out, COTO_FRAME_EXIT, proc->id);
     coto_frame_add_num(&init->out, COTO_TAG_STATUS, (uint64_t)(unsigned)status);
-    coto_frame_add_num(&init->out, COTO_TAG_CPU_USER_US,
-                       (uint64_t)usage->ru_utime.tv_sec * 1000000 + (uint64_t)usage->ru_utime.tv_usec);
-    coto_frame_add_num(&init->out, COTO_TAG_CPU_SYSTEM_US,
-                       (uint64_t)usage->ru_stime.tv_sec * 1000000 + (uint64_t)usage->ru_stime.tv_usec);
-    coto_frame_add_num(&init->out, COTO_TAG_MAXRSS_BYTES, (uint64_t)usage->ru_maxrss * 1024);
+    coto_frame_add_num(&init->out, COTO_TAG_CPU_USER_US, (uint64_t)used.user_us);
+    coto_frame_add_num(&init->out, COTO_TAG_CPU_SYSTEM_US, (uint64_t)used.system_us);
+    coto_frame_add_num(&init->out, COTO_TAG_MAXRSS_BYTES, proc->pid == init->parked_pid ? 0 : (uint64_t)maxrss);
     coto_frame_add_num(&init->out, COTO_TAG_DISK_FULL, full);
     coto_frame_add_num(&init->out, COTO_TAG_TIMED_OUT, proc->timed_out);
     coto_frame_add_num(&init->out, COTO_TAG_CONTEXT,
@@ -242,26 +242,25 @@ static void reap(struct init *init)
         init_parked_gone(init, pid);
         for (int i = 0; i < COTO_INIT_PROCS; i++) {
             struct init_proc *proc = &init->procs[i];
-            struct rusage usage;
             if (!proc->id || proc->pid != pid)
                 continue;
-            if (proc->kill_on_exit && coto_up("kill_all"))
+            bool spares = proc->spares && init->has_state;
+            if (proc->kill_on_exit && !spares && coto_up("kill_all"))
                 end_everything(init);
-            getrusage(RUSAGE_CHILDREN, &usage);
-            send_exit(init, proc, status, &usage);
+            proc->state_kept = spares;
+            send_exit(init, proc, status);
         }
     }
 }
 
 void init_context_exit(struct init *init, unsigned proc, int status)
 {
-    const struct rusage none = {0};
     struct init_proc *found = find_proc(init, proc);
 
     if (!found)
         return;
     found->state_kept = init->has_state = true;
-    send_exit(init, found, status, &none);
+    send_exit(init, found, status);
 }
 
 static int send_signal(struct init *init, const struct coto_frame *frame, struct coto_err *err)

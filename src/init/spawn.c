@@ -229,6 +229,8 @@ int init_spawn(struct init *init, const struct coto_frame *frame, struct coto_er
                               frame->proc, COTO_INIT_PROCS);
     if (!failed) {
         proc->kill_on_exit = spec.kill_on_exit;
+        proc->spares = spec.spares && init->has_state;
+        init_cpu_begin(init, &proc->cpu);
         proc->bye_on_exit = spec.bye_on_exit;
         proc->id = frame->proc;
         init->is_used = true;

@@ -111,6 +111,7 @@ static int take_field(struct init_spec *spec, const struct coto_field *field)
         return 0;
     case COTO_TAG_KILL_ON_EXIT:
         spec->kill_on_exit = num != 0;
+        spec->spares = num == COTO_KILL_UNLESS_STATE;
         return 0;
     case COTO_TAG_BYE_ON_EXIT:
         spec->bye_on_exit = num != 0;

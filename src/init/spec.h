@@ -22,7 +22,7 @@ struct init_spec {
     int keep_fds[4]; /* above 2: stay open until execve, or until the caller closes them */
     bool is_bounded; /* coto_caps_is_bounded was true in this process or its parent */
     uint64_t uid, gid, caps;
-    bool has_uid, frames, noexec, own_dev, parked, context, kill_on_exit, bye_on_exit;
+    bool has_uid, frames, noexec, own_dev, parked, context, kill_on_exit, spares, bye_on_exit;
     uint64_t ignored; /* signals the caller may have left ignored, bit 0 is signal 1 */
     uint64_t umask_bits, timeout_ms, landlock_abi;
     struct {

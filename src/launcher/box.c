@@ -87,6 +87,8 @@ static struct box *start(struct launcher *l, const struct coto_frame *plan, cons
     l->box_count++;
     l->status.created++;
     l->status.starting++;
+    box->is_waited = !box->shelf && !box->is_apart;
+    l->waited += box->is_waited;
     return box;
 }
 
@@ -125,6 +127,12 @@ struct box *launcher_find_box(struct launcher *l, uint64_t number)
 
 /* ---- until READY ---- */
 
+static void is_made(struct launcher *l, struct box *box)
+{
+    l->waited -= box->is_waited;
+    box->is_waited = false;
+}
+
 static void fail(struct launcher *l, struct box *box, const struct coto_err *err)
 {
     launcher_box_failed(l, box, err);
@@ -147,6 +155,7 @@ static void on_frame(struct launcher *l, struct box *box, const struct coto_fram
     }
     launcher_unwatch(l, box->sandbox->stream_fd);
     drop_reader(l, box);
+    is_made(l, box);
     if (box->plan.parked_late) {
         launcher_await_want(l, box);
     } else if (box->plan.parked) {
@@ -191,6 +200,7 @@ void launcher_end_box(struct launcher *l, struct box *box, struct channel *waite
 {
     if (box->state == BOX_ENDING)
         return;
+    is_made(l, box);
     if (box->state == BOX_STARTING) {
         launcher_unpark(l, box);
         if (!box->is_apart)

@@ -76,6 +76,7 @@ struct box {
     bool is_apart;           /* a process of its own has it, and `sandbox` is what that one said */
     bool is_check;           /* there will be none: it is only asked whether there could be */
     bool parks;              /* apart: an interpreter is to wait in it */
+    bool is_waited;          /* counted in launcher.waited */
     bool is_awaited;         /* init may ask for an interpreter (late.c) */
     struct source apart;
     struct channel *asker;   /* apart: waits for its usage */
@@ -154,6 +155,7 @@ struct launcher {
     struct template templates[2]; /* one of them, and shortly before its end its successor */
     unsigned template_turn;
     struct box *parking; /* wait for the template */
+    unsigned waited; /* boxes that are being made here while somebody waits for just this one */
     bool ending;
     int64_t began_us, tick_us, sweep_us;
     pid_t sweeper; /* 0: none */

@@ -192,7 +192,9 @@ void launcher_create(struct launcher *l, struct channel *channel, const struct c
             hand_over(l, channel, box);
             return;
         }
-        if (shelf->is_apart || channel->hold.len == 0) {
+        /* Where there is no room for another it gets one of those that are on their way. */
+        bool is_full = l->box_count >= l->max_boxes && shelf->starting > shelf->queued;
+        if (shelf->is_apart || channel->hold.len == 0 || is_full) {
             l->status.cold++;
             enqueue(shelf, channel);
             return;
@@ -258,22 +260,12 @@ void launcher_box_failed(struct launcher *l, struct box *box, const struct coto_
 
 /* ---- keeping shelves full ---- */
 
-/* Somebody waits for a box that is no shelf's. */
-static bool is_awaited(const struct launcher *l)
-{
-    uint64_t starting = l->status.starting;
-
-    for (unsigned i = 0; i < l->shelf_count; i++)
-        starting -= l->shelves[i].starting;
-    return starting > 0;
-}
-
 /* What nobody waits for comes slowly while somebody waits for something else. */
 static unsigned most_at_once(const struct launcher *l, const struct shelf *shelf)
 {
     if (shelf->is_apart)
         return STARTING_APART;
-    if (shelf->queued || !is_awaited(l))
+    if (shelf->queued || l->waited == 0)
         return STARTING_MAX;
     return coto_clock_us() - shelf->filled_us < FILL_US ? 0 : 1;
 }

@@ -105,18 +105,25 @@ class Streams:
 streams = Streams()
 
 
+given = None  # the environment that came with the last program
+
+
 def take_environment(items):
-    """Most of it is there already; each change costs."""
+    """Most of it is there already; each change costs. What an earlier program has changed stays as that one left it, unless
+    it is given otherwise now."""
+    global given
     wanted = dict(item.split('=', 1) for item in items)
-    zone, home = os.environ.get('TZ'), os.environ.get('HOME')
-    for name in [name for name in os.environ if name not in wanted]:
-        del os.environ[name]
+    before = dict(os.environ) if given is None else given
+    for name in before:
+        if name not in wanted:
+            os.environ.pop(name, None)
     for name, value in wanted.items():
-        if os.environ.get(name) != value:
+        if before.get(name) != value:
             os.environ[name] = value
-    if 'time' in sys.modules and wanted.get('TZ') != zone:
+    given = wanted
+    if 'time' in sys.modules and wanted.get('TZ') != before.get('TZ'):
         sys.modules['time'].tzset()
-    if 'site' in sys.modules and wanted.get('HOME') != home:
+    if 'site' in sys.modules and wanted.get('HOME') != before.get('HOME'):
         sys.modules['site'].USER_BASE = sys.modules['site'].USER_SITE = None
         use_user_site()
     if streams.live or wanted.get('PYTHONUNBUFFERED'):

@@ -91,7 +91,7 @@ enum coto_frame_type {
     X(TIMEOUT_MS, 43)   /* init kills the tree after this, in case the host sleeps */              \
     X(UMASK, 45)               X(NOEXEC, 46)                                                      \
     X(FULL_PATH, 47)    /* where to look for "disk full" at the end (repeated) */                  \
-    X(KILL_ON_EXIT, 48) /* 1: when this process ends, all others are killed first */               \
+    X(KILL_ON_EXIT, 48) /* COTO_KILL_*: when this process ends, all others are killed first */     \
     X(BYE_ON_EXIT, 50)  /* 1: and init itself exits then, as after BYE */                          \
     X(APPARMOR, 51)     /* profile to ask for at execve */                                         \
     X(APPARMOR_MUST, 52) X(PARKED, 53) X(CONTEXT, 54) /* 1: no program without it */                                            \
@@ -114,6 +114,9 @@ enum coto_frame_type {
     X(L_ID, 133) X(L_PROFILE, 134) X(L_WALL, 135) X(L_SANDBOX, 136) X(L_USAGE, 137)                 \
     X(L_POOL, 138) X(L_HOLD, 139) X(L_BUSY, 140) X(L_RUNTIME, 141)                                                \
     X(L_DRIVER, 142) X(L_GUEST, 143) X(L_PARK, 144)
+
+/* Values of KILL_ON_EXIT; 0: nobody is killed. */
+enum { COTO_KILL_ALWAYS = 1, COTO_KILL_UNLESS_STATE = 2 /* where an interpreter waits with its state */ };
 
 enum coto_tag {
 #define X(id, number) COTO_TAG_##id = number,

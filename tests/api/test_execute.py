@@ -205,7 +205,7 @@ for number in (1, 2, 101, 165, 272, 298, 321):
 
 
 @pytest.mark.parametrize("code, more, left", [
-    ("1", {}, 1), ("1/0", {}, 1), ("echo", {"language": "sh"}, 0), ("1", {"cold": True}, 0), ("import os; os._exit(0)", {}, 0),
+    ("1", {}, 1), ("1/0", {}, 1), ("echo", {"language": "sh"}, 1), ("1", {"cold": True}, 1), ("import os; os._exit(0)", {}, 0),
     ("while True: pass", {"timeout_seconds": 0.3}, 0)])
 def test_what_a_program_leaves_goes_on_with_its_state(box, code, more, left):
     """As docs/SANDBOX.md says, and no longer."""
@@ -293,7 +293,7 @@ def test_a_cancelled_execution_and_async_ones(service, box):
         return record["result"]
     assert later("x = 1")["state_kept"]
     assert box("print(x)")["output"] == later("print(x)")["output"] == "1\n"
-    assert not box("exit 0", language="sh")["state_kept"]
+    assert not box("os._exit(0)" if later("import os")["state_kept"] else "")["state_kept"]
     assert (one := later("x = 2"))["state_kept"] and not one["state_found"] and one["state_note"]
     assert box("print(x)")["output"] == "2\n"
 
@@ -306,7 +306,7 @@ def test_a_new_interpreter_outlives_the_front(make_service):
     service.kill_front()
     reply = service.post(path, code="print(x)").json
     assert (reply["output"], reply["state_found"], reply["state_kept"], reply["state_note"]) == ("1\n", True, True, None)
-    service.post(path, code="exit 0", language="sh")
+    service.post(path, code="import os; os._exit(0)")
     service.kill_front()
     reply = service.post(path, code="x = 2").json
     assert (reply["state_found"], reply["state_kept"]) == (False, True) and reply["state_note"]
@@ -380,3 +380,60 @@ def test_processes_that_use_up_the_limit_are_named(service):
     assert (refused.status, refused.json["code"]) == (503, "busy") and "pids" in refused.json["remedy"], refused
     assert service.post(f"{url}/execute", code="print(7)").json["output"] == "7\n", "its interpreter needs none"
     assert service.delete(url).status < 300
+
+
+@pytest.mark.parametrize("other", [{"language": "bash", "code": "echo 5; sleep 100 >/dev/null 2>&1 &"}, {"language": "node", "code": "console.log(5)"},
+                                   {"language": "c", "code": "#include <stdio.h>\nint main() { puts(\"5\"); }"}, {"cold": True, "code": "print(5)"}],
+                         ids=["bash", "node", "c", "cold"])
+@pytest.mark.parametrize("is_new", [False, True], ids=["copy", "started"])
+def test_other_programs_leave_the_state_alone(box, other, is_new):
+    """`ls` between two cells of a notebook is not its end."""
+    if is_new:
+        box("import os; os._exit(0)")
+    box("x = 6")
+    told = box(**other)
+    assert (told["output"], told["state_kept"], told["state_found"], told["state_note"]) == ("5\n", True, False, None), told
+    told = box("print(x + 1)")
+    assert (told["output"], told["state_found"]) == ("7\n", True), told
+
+
+def test_another_program_that_meets_a_limit_ends_the_state(box):
+    box("x = 6")
+    told = box("sleep 100", language="bash", timeout_seconds=0.3)
+    assert (told["verdict"], told["state_kept"]) == ("timeout", False) and told["state_note"], told
+    assert not box("y = 1")["state_found"]
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["copy", "started"])
+def test_variables_that_a_program_sets_stay_with_its_state(service, is_new):
+    url = f"/api/v1/sandbox/{service.create(env={'A': '1', 'B': '2'})['sandbox_id']}/execute"
+
+    def run(code, **more):
+        return service.post(url, code=code, **more).json
+    if is_new:
+        run("import os; os._exit(0)")
+    look = "print([os.environ.get(name) for name in 'ABCK'])"
+    assert run(f"import os; os.environ['K'] = 'v'; os.environ['A'] = 'x'; del os.environ['B']; {look}")["output"] == "['x', None, None, 'v']\n"
+    assert run(look)["output"] == "['x', None, None, 'v']\n"
+    assert run(look, env={"C": "3", "K": "own"})["output"] == "['x', None, '3', 'own']\n"
+    assert run(look)["output"] == "['x', None, None, None]\n", "what an execution is given is its own"
+    assert run("import subprocess; print(subprocess.run(['sh', '-c', 'echo $A'], capture_output=True).stdout)")["output"] == "b'x\\n'\n"
+
+
+BURN = "import time\nend = time.process_time() + {}\nwhile time.process_time() < end: pass"
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["copy", "started"])
+def test_processor_time_is_that_of_the_execution(box, is_new):
+    def cpu(code, **more):
+        return sum(box(code, **more)["cpu_ms"].values())
+    if is_new:
+        box("import os; os._exit(0)")
+    assert 250 <= cpu(BURN.format(0.25)) < 600
+    assert cpu("pass") < 100
+    assert cpu("true", language="sh") < 100
+    assert 250 <= cpu("import subprocess, sys; subprocess.run([sys.executable, '-c', " + repr(BURN.format(0.25)) + "])") < 900, "with its children's"
+    assert cpu("pass") < 100
+    assert 250 <= cpu(BURN.format(0.25), cold=True) < 600
+    assert cpu("import os; os._exit(0)") < 100, "not that of its interpreter's whole life"
+    assert cpu("true", language="sh") < 100

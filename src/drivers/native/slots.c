@@ -17,11 +17,13 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define SLOTS 32
 #define ENDS 3    /* of stream, parked process and eventfd */
 #define LOWEST 32 /* below it are the launcher's own first ones */
+#define ENOUGH 1024 /* descriptors that it may have: else it can spare none, and has few to copy */
 
 static struct native_launch slots[SLOTS];
 static struct native *users[SLOTS];
@@ -30,12 +32,20 @@ static int first = -1;
 /* Takes the numbers, before others are there. */
 void native_slots_reserve(int null_fd, int init_fd)
 {
-    bool is_ours = null_fd >= 0 && null_fd < LOWEST && init_fd >= 0 && init_fd < LOWEST;
+    struct rlimit limit;
+    bool is_ours = null_fd >= 0 && null_fd < LOWEST && init_fd >= 0 && init_fd < LOWEST &&
+                   getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur >= ENOUGH && coto_up("fds");
+    int fds[SLOTS * ENDS];
+    int count = 0;
 
-    for (int i = 0; is_ours && i < SLOTS * ENDS; i++)
-        is_ours = fcntl(null_fd, F_DUPFD_CLOEXEC, LOWEST + i) == LOWEST + i;
-    if (is_ours && coto_up("fds"))
+    for (; is_ours && count < SLOTS * ENDS; count++) {
+        fds[count] = fcntl(null_fd, F_DUPFD_CLOEXEC, LOWEST + count);
+        is_ours = fds[count] == LOWEST + count;
+    }
+    if (is_ours)
         first = LOWEST + SLOTS * ENDS;
+    while (!is_ours && count > 0)
+        coto_own_close(&fds[--count]);
 }
 
 static int number_of(const struct native_launch *launch)
