@@ -419,6 +419,7 @@ void api_callback_send(struct api_job *job);
 
 /* events.c: on the worker */
 void api_events_begin(struct api_job *job);
+void api_events_quiet(void *arg);
 void api_events_output(void *job, int which, const char *data, size_t len);
 void api_events_end(struct api_job *job); /* of the output; the result is told by the loop */
 

@@ -11,11 +11,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static int fail(struct api_job *job, const char *field, const char *what)
+/* In a sandbox that is kept a main.py is somebody's own. */
+#define OWN_PREFIX "coto-"
+
+static int fail(struct api_job *job, const char *field, const char *what, const char *remedy)
 {
     snprintf(job->field, sizeof job->field, "%s", field);
     coto_err_set(&job->err, COTO_ERR_USAGE, 0, "%s: %s", field, what);
-    return -1;
+    return coto_err_remedy(&job->err, "%s", remedy);
 }
 
 static const char *text_of(const struct api_job *job, const char *key)
@@ -99,7 +102,7 @@ static int set_limit(struct api_job *job, const struct coto_limit_row *limit, co
     char text[128];
 
     if (value_text(value, text, sizeof text - 2))
-        return fail(job, name, "is too long");
+        return fail(job, name, "is too long", "no limit takes that many characters");
     if (!*limit->ceiling) /* not a number */
         return set_option(job, limit->opt, name, text);
     size_t used = strlen(text);
@@ -133,7 +136,7 @@ static int set_env(struct api_job *job)
     json_object_foreach (json_object_get(job->body, "env"), key, value) {
         coto_auto_buf item = {0};
         if (strchr(key, '='))
-            return fail(job, "env", "a name has '=' in it");
+            return fail(job, "env", "a name has '=' in it", "send an object of names and values: {\"NAME\": \"value\"}");
         coto_buf_addf(&item, "%s=%s", key, json_string_value(value));
         if (set_option(job, COTO_OPT_ENV, "env", coto_buf_str(&item)))
             return -1;
@@ -282,7 +285,7 @@ static int take_input(struct api_job *job)
     const json_t *in = json_object_get(job->body, "stdin");
 
     if (in && input) {
-        fail(job, "input", "and stdin both say what standard input is");
+        fail(job, "input", "and stdin both say what standard input is", "send one of them");
         return coto_err_remedy(&job->err, "send one of the two; data may also go into files");
     }
     if (in) {
@@ -326,18 +329,19 @@ static int take_file(struct api_job *job, const json_t *item, size_t index,
 
     snprintf(name, sizeof name, "files[%zu]", index);
     if (!text == !coded)
-        return fail(job, name, "needs either content or content_base64");
+        return fail(job, name, text ? "has both content and content_base64" : "has neither content nor content_base64",
+                    "send content for text, content_base64 for anything else");
     if (api_path(job->plan.workdir, json_string_value(json_object_get(item, "path")), &target,
                  &job->err)) {
         snprintf(job->field, sizeof job->field, "%s.path", name);
         return -1;
     }
     if (is_code(&job->plan, coto_buf_str(&target)))
-        return fail(job, name, "is where the code itself goes");
+        return fail(job, name, "is where the code itself goes", "give the file another name");
     if (text)
         coto_buf_add(&data, json_string_value(text), json_string_length(text));
     else if (coto_base64_take(&data, json_string_value(coded), json_string_length(coded)))
-        return fail(job, name, "content_base64 is not base64");
+        return fail(job, name, "content_base64 is not base64", "use the alphabet with + and /, and pad it with =");
     if (data.failed || target.failed)
         return coto_err_set(&job->err, COTO_ERR_LIMIT, ENOMEM, "files");
     *ret_file = (struct coto_plan_file){
@@ -381,6 +385,7 @@ int api_body_code(struct api_job *job)
         return -1;
     const struct coto_source_code source = {.text = json_string_value(code),
                                             .text_len = json_string_length(code),
+                                            .prefix = job->sandbox ? OWN_PREFIX : NULL,
                                             .argv = (const char *const *)args.items,
                                             .is_image_elsewhere = true,
                                             .is_watched = job->is_stream};

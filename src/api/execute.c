@@ -63,6 +63,7 @@ void api_run_plan(struct api_job *job, struct coto_run_in *in)
                          .capture_max = KEEP_BYTES,
                          .sink = job->is_stream ? api_events_output : NULL,
                          .sink_arg = job,
+                         .quiet = job->is_stream ? api_events_quiet : NULL,
                          .artifacts_fd = -1,
                          .cancel_fd = job->cancel_fd};
 
@@ -119,13 +120,14 @@ static int check_how(struct api_job *job)
 
     if (wrong) {
         snprintf(job->field, sizeof job->field, "%s", wrong);
-        return coto_err_set(&job->err, COTO_ERR_USAGE, 0, "%s: %s", wrong,
-                            job->is_async ? "cannot be streamed" : "is for async executions");
+        coto_err_set(&job->err, COTO_ERR_USAGE, 0, "%s: %s", wrong,
+                     job->is_async ? "cannot be streamed" : "is for async executions");
+        return coto_err_remedy(&job->err, "%s", job->is_async ? "leave out one of async and ?stream=1" : "send \"async\": true with it");
     }
     if (job->key && job->is_stream) {
         snprintf(job->field, sizeof job->field, "Idempotency-Key");
-        return coto_err_set(&job->err, COTO_ERR_USAGE, 0,
-                            "Idempotency-Key: a streamed answer cannot be given again");
+        coto_err_set(&job->err, COTO_ERR_USAGE, 0, "Idempotency-Key: a streamed answer cannot be given again");
+        return coto_err_remedy(&job->err, "leave out one of the key and ?stream=1");
     }
     if (api_callback_check(job))
         return -1;

@@ -212,6 +212,7 @@ static int take_id(struct api_call *call, const char *name, char ret_id[COTO_REC
     if (given == 0 || (given > 0 && strlen(ret_id) == COTO_RECORD_ID - 1))
         return 0;
     coto_err_set(&err, COTO_ERR_USAGE, 0, "%s: must be an id", name);
+    coto_err_remedy(&err, "an id is a UUID, as replies have it");
     api_reply_error(call->request, 400, &err, name);
     return -1;
 }
@@ -228,6 +229,7 @@ static int take_limit(struct api_call *call, unsigned *ret_limit)
     if (given >= 0 && !*rest && value >= 1 && value <= LIMIT_MAX && (!given || strchr("123456789", *text)))
         return 0;
     coto_err_set(&err, COTO_ERR_USAGE, 0, "limit: must be a number from 1 to %d", LIMIT_MAX);
+    coto_err_remedy(&err, "ask for less at once, and for the next with before");
     api_reply_error(call->request, 400, &err, "limit");
     return -1;
 }

@@ -58,14 +58,14 @@ static json_t *parse(const char *text, size_t len, struct coto_err *err)
     if (json_is_object(body))
         return body;
     if (body)
-        coto_err_set(err, COTO_ERR_USAGE, 0, "body: must be a JSON object");
+        coto_err_set(err, COTO_ERR_USAGE, 0, "body: must be a JSON object, { ... }");
     else if (json_error_code(&why) == json_error_null_character)
         coto_err_set(err, COTO_ERR_USAGE, 0, "body: a text must not have \\u0000 (line %d, column %d)", why.line,
                      why.column);
     else
         coto_err_set(err, COTO_ERR_USAGE, 0, "body: %s (line %d, column %d)", why.text, why.line,
                      why.column);
-    coto_err_remedy(err, "send one JSON object, such as {\"code\": \"print(2 + 2)\"}");
+    coto_err_remedy(err, "send one JSON object (RFC 8259) in UTF-8; GET /openapi.json has its fields");
     json_decref(body);
     return NULL;
 }

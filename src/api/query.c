@@ -45,7 +45,7 @@ int api_query_check(const struct api_call *call, char ret_name[64], struct coto_
     snprintf(ret_name, 64, "stream");
     if (api_query_stream(call) >= 0)
         return 0;
-    coto_err_set(err, COTO_ERR_USAGE, 0, "stream: must be 1 or 0");
+    coto_err_set(err, COTO_ERR_USAGE, 0, "stream: must be 1, true, 0 or false");
     return coto_err_remedy(err, "?stream=1, or Accept: text/event-stream");
 }
 

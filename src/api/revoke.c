@@ -108,11 +108,12 @@ static void nothing(struct api_job *job)
     (void)job;
 }
 
-static int refuse(struct api_job *job, const char *why)
+static int refuse(struct api_job *job, const char *why, const char *remedy)
 {
     snprintf(job->field, sizeof job->field, "token");
     job->status = 400;
-    return coto_err_set(&job->err, COTO_ERR_USAGE, 0, "token: %s", why);
+    coto_err_set(&job->err, COTO_ERR_USAGE, 0, "token: %s", why);
+    return coto_err_remedy(&job->err, "%s", remedy);
 }
 
 /* Only a good token of the caller's own: strangers cannot fill the table. */
@@ -124,9 +125,9 @@ static int look_at(struct api_job *job, struct coto_revoked *ret_revoked)
     if (!token || !job->api->config.keys ||
         coto_jwt_verify(job->api->config.keys, token, (int64_t)time(NULL), &claims, NULL) ||
         strcmp(claims.sub, job->caller.tenant) != 0)
-        return refuse(job, "is not a good token of this tenant");
+        return refuse(job, "is not a good JWT of this tenant", "send a service token (coto token mint) or a sandbox's access_token that is still good");
     if (!claims.jti[0])
-        return refuse(job, "has no jti, so nothing tells it from others");
+        return refuse(job, "has no jti, so nothing tells it from others", "mint tokens with one, as coto token mint does");
     *ret_revoked = (struct coto_revoked){.expires = claims.exp};
     snprintf(ret_revoked->id, sizeof ret_revoked->id, "%s", claims.jti);
     snprintf(ret_revoked->tenant, sizeof ret_revoked->tenant, "%s", claims.sub);

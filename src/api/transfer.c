@@ -52,8 +52,10 @@ static int take_path(struct api_call *call, bool needed, struct coto_buf *ret_ta
 
     if (given < 0)
         return coto_err_set(err, COTO_ERR_USAGE, 0, "path: malformed, given twice or too long");
-    if (given == 0 && needed)
-        return coto_err_set(err, COTO_ERR_USAGE, 0, "path: is missing");
+    if (given == 0 && needed) {
+        coto_err_set(err, COTO_ERR_USAGE, 0, "path: is missing");
+        return coto_err_remedy(err, "name it in the address: ?path=data/input.csv");
+    }
     /* A directory's own name is the workspace; what is written or removed has to have one. */
     if (given == 0 || (!needed && is_workspace(s->plan.workdir, path))) {
         coto_buf_adds(ret_target, s->plan.workdir);

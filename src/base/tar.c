@@ -184,6 +184,8 @@ static int take_header(struct coto_tar_reader *r, struct coto_err *err)
         r->is_ended = true;
         return 0;
     }
+    if (block[0] == 0x1f && block[1] == 0x8b)
+        return refuse(err, "it is compressed: send the tar file itself (gunzip)");
     if (memcmp(block + MAGIC, "ustar", 5) != 0 || !has_right_sum(block))
         return refuse(err, "not a tar file, or a damaged one");
     int64_t size = number(block + SIZE, 12);

@@ -442,6 +442,13 @@ static int tick(struct coto_session *s)
     }
     if (s->started && !s->killing && !s->exited && s->sandbox->watches_memory)
         next = watch_memory(s, now, next);
+    if (s->io->quiet) {
+        if (s->quiet_us && now >= s->quiet_us)
+            s->io->quiet(s->io->sink_arg);
+        if (now >= s->quiet_us)
+            s->quiet_us = now + COTO_QUIET_MS * 1000;
+        next = s->quiet_us < next ? s->quiet_us : next;
+    }
     if (s->killing || s->collecting) {
         if (now >= s->kill_us)
             finish(s);

@@ -4,6 +4,8 @@
 
 #include "core/result.h"
 
+#define COTO_QUIET_MS 15000
+
 struct coto_io {
     int in_fd;  /* program's stdin is read from here; -1: empty */
     int out_fd; /* program's stdout goes here as it comes; -1: nowhere */
@@ -19,6 +21,8 @@ struct coto_io {
     /* Output as it comes, besides all else; `which` is 1 or 2. It must not block. NULL: none. */
     void (*sink)(void *arg, int which, const char *data, size_t len);
     void *sink_arg;
+    /* Called every COTO_QUIET_MS, with sink_arg, for who has to say something from time to time. NULL: none. */
+    void (*quiet)(void *arg);
     int64_t artifacts_max; /* bytes of artifacts kept in the result; 0: none */
     int artifacts_fd;  /* directory artifacts are written to; -1: hashes only */
     int cancel_fd;     /* readable: end the run (verdict killed); -1 none */

@@ -53,7 +53,7 @@ struct coto_session {
     int64_t init_user_us, init_system_us; /* kernel's account of all reaped processes */
     int64_t cpu_before_us; /* what the sandbox had used when the program began */
     int64_t system_before_us; /* of that, in the kernel */
-    int64_t phase_us, start_us, end_us, deadline_us, kill_us, watch_us;
+    int64_t phase_us, start_us, end_us, deadline_us, kill_us, watch_us, quiet_us;
     enum coto_end_cause cause;
     struct coto_facts *facts;
     /* the artifact that is arriving */

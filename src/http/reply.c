@@ -26,7 +26,7 @@ static const struct status statuses[] = {
     {408, "Request Timeout", "send the whole request without pauses"},
     {409, "Conflict", NULL},
     {412, "Precondition Failed", NULL},
-    {413, "Content Too Large", "send less, or ask for a higher limit"},
+    {413, "Content Too Large", "send less: large files by PUT files of a sandbox, which streams them"},
     {414, "URI Too Long", "send parameters in the body"},
     {415, "Unsupported Media Type", NULL},
     {417, "Expectation Failed", "leave the Expect header out"},

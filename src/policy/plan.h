@@ -115,6 +115,7 @@ struct coto_source_code {
     const char *file;           /* host path, or NULL */
     const char *text;           /* code, or NULL */
     size_t text_len;
+    const char *prefix;         /* of the name that text gets as a file; NULL none */
     const char *const *argv;    /* plain command, or the program's arguments; NULL-terminated */
     bool is_command;            /* argv is the command itself */
     bool is_image_elsewhere;    /* whoever makes the sandbox opens its image: coto_plan_use_image */

@@ -252,7 +252,7 @@ static int set_target(const struct job *job, struct coto_plan *plan, struct coto
     else if (path)
         add_safe_name(&target, path);
     else
-        coto_buf_adds(&target, language ? language->file : "program");
+        coto_buf_addf(&target, "%s%s", job->code->prefix ? job->code->prefix : "", language ? language->file : "program");
     if (target.failed)
         return coto_plan_no_memory(err);
     file->target = coto_take_ptr(target.data);

@@ -20,7 +20,7 @@ enum { F_PLAIN = 0, F_MUST = COTO_FIELD_MUST, F_NULLABLE = COTO_FIELD_NULL, F_MU
 
 /* clang-format off */
 const struct coto_body_field coto_body_fields[] = {
-    F(IN_RUNS, "code", TEXT, none, MUST, 0, 16 * COTO_MB, "", "the program's text")
+    F(IN_RUNS, "code", TEXT, none, MUST, 0, 16 * COTO_MB, "", "the program's text; it becomes main.py (main.js, ...) in the workspace, and coto-main.py in a sandbox that is kept")
     F(IN_ALL, "language", NAME, none, PLAIN, 0, 64, "",
       "language of the code: python unless the profile says otherwise")
     F(IN_RUNS, "input", ANY, none, PLAIN, 0, 0, "",
@@ -29,7 +29,7 @@ const struct coto_body_field coto_body_fields[] = {
       "standard input of the code; not together with input")
     F(IN_RUNS, "args", TEXTS, none, PLAIN, 0, 4096, "", "arguments of the program")
     F(IN_ALL, "env", PAIRS, none, PLAIN, 0, 1024, "",
-      "variables of the program; it gets these and a few fixed ones, none of the service's. What an interpreter reads when it starts (PYTHONPATH, PYTHONHASHSEED, LD_LIBRARY_PATH) has it started for them; in a sandbox that keeps state they count at create")
+      "variables of the program; it gets these and a few fixed ones, none of the service's. What an interpreter reads when it starts (PYTHONPATH, PYTHONHASHSEED, LD_LIBRARY_PATH) has it started for them; in a sandbox that keeps state they count at create. What an execution is given is its own; what a program sets itself (os.environ) stays with its state")
     F(IN_ALL, "files", LIST, file, PLAIN, 0, 1000, "",
       "files put into the workspace before anything runs")
     F(IN_ALL, "timeout_seconds", NUMBER, none, PLAIN, 0, COTO_API_TIMEOUT, "",
@@ -71,7 +71,7 @@ const struct coto_body_field coto_body_fields[] = {
       "the same bytes exactly, where they are no UTF-8 text")
     F(IN(execution), "output_truncated", BOOL, none, MUST, 0, 0, "", "it wrote more than was kept")
     F(IN(execution), "state_kept", BOOL, none, MUST, 0, 0, "",
-      "the next execution finds variables and imports as this one left them; false: an interpreter of its own ran it (another language, cold), which ends the one that kept state, or it was ended by a limit, a cancel or itself; the next python execution begins a new one, which keeps state again")
+      "the next python execution finds variables and imports as the last one left them; programs of other languages, and cold ones, leave them alone. False: there are none yet, or a limit, a cancel or the program itself has ended their interpreter; the next python execution begins a new one, which keeps state again")
     F(IN(execution), "state_found", BOOL, none, MUST, 0, 0, "",
       "this one found variables and imports as an earlier execution left them")
     F(IN(execution), "state_note", TEXT, none, MUST_NULL, 0, 0, "",
@@ -88,8 +88,8 @@ const struct coto_body_field coto_body_fields[] = {
     F(OUT_RUNS, "exit_status", INT, none, MUST, 0, 255, "", "what `coto run` would exit with")
     F(OUT_RUNS | IN(metrics_of), "duration_ms", NUMBER, none, MUST, -1, 0, "", "wall-clock time")
     F(IN(record) | IN(callback), "duration_ms", NUMBER, none, MUST_NULL, -1, 0, "", "wall-clock time")
-    F(OUT_RUNS, "cpu_ms", OBJECT, cpu, MUST, 0, 0, "", "CPU time")
-    F(IN(record), "cpu_ms", NUMBER, none, MUST_NULL, -1, 0, "", "CPU time of the sandbox so far")
+    F(OUT_RUNS, "cpu_ms", OBJECT, cpu, MUST, 0, 0, "", "CPU time of this execution")
+    F(IN(record), "cpu_ms", NUMBER, none, MUST_NULL, -1, 0, "", "CPU time of this execution, user and system together")
     F(IN(cpu), "user", NUMBER, none, MUST_NULL, -1, 0, "", "in programs; null where it was not measured: of an interpreter that goes on")
     F(IN(cpu), "system", NUMBER, none, MUST_NULL, -1, 0, "", "in the kernel; null as above")
     F(OUT_RUNS | IN(record), "memory_peak_bytes", INT, none, MUST_NULL, 0, 0, "",

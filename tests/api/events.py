@@ -10,6 +10,8 @@ def parse(text):
     """[(event, data), ...]; data is JSON in all of ours."""
     found = []
     for block in text.split("\n\n")[:-1]:
+        if block == ":":  # a comment
+            continue
         fields = dict(line.split(": ", 1) for line in block.split("\n"))
         assert set(fields) == {"event", "data"}, block
         found.append((fields["event"], json.loads(fields["data"])))

@@ -437,3 +437,12 @@ def test_processor_time_is_that_of_the_execution(box, is_new):
     assert 250 <= cpu(BURN.format(0.25), cold=True) < 600
     assert cpu("import os; os._exit(0)") < 100, "not that of its interpreter's whole life"
     assert cpu("true", language="sh") < 100
+
+
+def test_a_file_of_the_callers_is_not_replaced_by_the_code(service):
+    """Whoever uploads a project has a main.py in it."""
+    url = f"/api/v1/sandbox/{service.create(files=[{'path': 'main.py', 'content': 'x = 5'}])['sandbox_id']}"
+    assert service.post(f"{url}/execute", code="import main; print(main.x, __file__)").json["output"] == "5 /workspace/coto-main.py\n"
+    assert service.get(f"{url}/files?path=main.py").body == b"x = 5"
+    assert "coto-main.py\", line 1" in service.post(f"{url}/execute", code="1 / 0").json["stderr"]
+    assert service.delete(url).status < 300

@@ -125,6 +125,8 @@ def test_a_sandbox_is_there_at_once_and_keeps_its_state(level):
     assert level.execute(path, "print(x > 100, input())", stdin="line\n")["output"] == "True line\n"
     assert level.execute(path, "raise SystemExit(x > 0)")["exit_code"] == 1
     assert level.execute(path, "print('fresh', 'x' in globals())", cold=True)["output"] == "fresh False\n"
+    assert level.execute(path, "print(x > 0)")["output"] == "True\n", "which leaves the state alone"
+    level.execute(path, "import os; os._exit(0)")
     again = level.execute(path, "print('x' in globals()); x = 'again'")
     assert (again["output"], again["state_found"], again["state_kept"]) == ("False\n", False, True), "another interpreter, which keeps state"
     assert level.execute(path, "print(x, input())", stdin="line\n")["output"] == "again line\n"

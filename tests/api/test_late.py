@@ -77,7 +77,8 @@ def test_it_comes_with_the_first_program(service, box):
 
 def test_it_is_a_copy_like_any_other(service, box):
     assert box.execute(NAME)["output"] == service.run(NAME).json["stdout"]
-    assert box.execute(LOOK)["output"] == box.execute(LOOK, cold=True)["output"] == service.run(LOOK, **OWN).json["stdout"]
+    assert box.execute(LOOK)["output"] == box.execute(LOOK, cold=True)["output"] == \
+        service.run(LOOK, **OWN).json["stdout"].replace("/main.py", "/coto-main.py")
 
 
 @pytest.mark.parametrize("first", [{"code": "true", "language": "bash"}, {"code": "pass", "cold": True}], ids=("another language", "cold"))

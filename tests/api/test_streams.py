@@ -4,8 +4,10 @@ import time
 
 import pytest
 
+from cli.helpers import only
+
 from .events import Stream, output, parse, raw
-from .helpers import wait_until
+from .helpers import ROOT, wait_until
 
 
 def stream(service, code, path="/api/v1/run", **more):
@@ -195,3 +197,11 @@ def test_a_sandbox_outlives_a_client_that_disconnects(service):
     wait_until(lambda: service.get(url).json["state"] == "idle", "the end")
     assert service.post(f"{url}/execute", code="print(5)").json["output"] == "5\n"
     service.delete(url)
+
+
+@only(ROOT)  # once is enough: it takes its time
+def test_silence_is_not_the_end(service):
+    """A proxy in between closes what says nothing; a comment is something, and no event."""
+    text = service.post("/api/v1/run?stream=1", code="import time; time.sleep(16)").body.decode()
+    assert text.count("\n:\n\n") == 1, text
+    assert [event for event, _ in parse(text)] == ["start", "result"], text
