@@ -153,8 +153,9 @@ static struct template *choose(struct launcher *l)
     } else if (is_enough && t->forks >= FORKS_MAX + FORKS_LATE) {
         stop(l, t, 0);
     }
-    start(l, current(l));
-    return current(l);
+    t = current(l);
+    start(l, t);
+    return t;
 }
 
 /* ---- parking ---- */

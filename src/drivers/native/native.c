@@ -47,8 +47,6 @@
 
 extern const struct coto_driver coto_driver_native;
 
-#define DYING_MS 50 /* its namespaces end first */
-
 /* ---- creating ---- */
 
 static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_usage);
@@ -207,16 +205,25 @@ static bool take_last_words(const struct native *n, struct coto_err *err)
 }
 
 /* Then so is everybody in its pid namespace. */
-static bool dies_init(const struct native *n, int within_ms)
+static bool is_init_dead(const struct native *n)
 {
     struct pollfd pfd = {n->pidfd, POLLIN, 0};
 
-    return n->pidfd >= 0 && poll(&pfd, 1, within_ms) == 1 && pfd.revents & POLLIN;
+    return n->pidfd >= 0 && poll(&pfd, 1, 0) == 1 && pfd.revents & POLLIN;
 }
 
-static bool is_init_dead(const struct native *n)
+/* It has no memory left, and is not dead yet: its namespaces end first. */
+static bool is_init_dying(const struct native *n)
 {
-    return dies_init(n, 0);
+    char path[32];
+    char text[512];
+    unsigned flags = 0;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)n->pid);
+    if (n->pid <= 0 || coto_file_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
+        return false;
+    const char *rest = strrchr(text, ')');
+    return rest && sscanf(rest, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && flags & 0x4; /* PF_EXITING */
 }
 
 static int native_create(const struct coto_plan *plan, bool verbose,
@@ -232,7 +239,7 @@ static int native_create(const struct coto_plan *plan, bool verbose,
     n->plan = plan;
     n->base.work_dir = plan->workdir;
     if (create_parts(n, verbose, err)) {
-        if (!take_last_words(n, err) && dies_init(n, DYING_MS))
+        if (!take_last_words(n, err) && (is_init_dead(n) || is_init_dying(n)))
             coto_initbin_died(err); /* what failed was about a process that is gone */
         native_destroy(&n->base, NULL);
         return -1;
