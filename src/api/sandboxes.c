@@ -3,6 +3,7 @@
 
 #include "auth/jwt.h"
 #include "base/own.h"
+#include "base/units.h"
 #include "core/workfiles.h"
 
 #include <errno.h>
@@ -372,6 +373,30 @@ void coto_api_tick(void *arg)
 
 /* ---- show ---- */
 
+/* With three digits behind the point. */
+static void write_limit(struct coto_json *json, const char *key, int64_t value, int64_t unit)
+{
+    if (value == COTO_UNIT_NONE)
+        coto_json_null(json, key);
+    else if (unit == 1)
+        coto_json_int(json, key, value);
+    else
+        coto_json_ms(json, key, value / unit * 1000 + value % unit * 1000 / unit);
+}
+
+static void write_limits(const struct coto_plan *plan, struct coto_json *json)
+{
+    coto_json_begin(json, "limits", '{');
+    write_limit(json, "timeout_seconds", plan->timeout_ms, 1000);
+    write_limit(json, "memory_mb", plan->memory_bytes, COTO_MB);
+    write_limit(json, "cpu", plan->cpus_milli, 1000);
+    write_limit(json, "pids", plan->pids, 1);
+    write_limit(json, "disk_mb", plan->disk_bytes, COTO_MB);
+    write_limit(json, "tmp_mb", plan->tmp_bytes, COTO_MB);
+    write_limit(json, "output_bytes", plan->output_bytes, 1);
+    coto_json_end(json, '}');
+}
+
 static void write_sandbox(const struct api_sandbox *s, struct coto_json *json, const char *key)
 {
     static const char *const states[] = {"idle", "busy", "ending"};
@@ -383,6 +408,8 @@ static void write_sandbox(const struct api_sandbox *s, struct coto_json *json, c
     coto_json_str(json, "created_at", s->created_at);
     coto_json_int(json, "executions", s->executions);
     coto_json_str(json, "language", coto_policy_str(&s->policy, COTO_OPT_LANG));
+    coto_json_str(json, "isolation_level", s->plan.isolation == COTO_ISOLATION_PROCESS ? "standard" : "high");
+    write_limits(&s->plan, json);
     coto_json_end(json, '}');
 }
 

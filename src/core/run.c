@@ -640,8 +640,12 @@ static int conclude(struct coto_session *s, struct coto_err *err)
     }
     /* A program can send itself SIGXCPU: only with the time used up is it the limit's. Half
      * of it, because the kernel's alarm counts ticks and the account does not. */
-    r->facts.cpu_limited = s->plan->cpu_time_ms != COTO_UNIT_NONE &&
-                           used->cpu_user_us + used->cpu_system_us >= s->plan->cpu_time_ms * 500;
+    int64_t cpu_us = used->cpu_user_us + used->cpu_system_us;
+    int64_t *spent_us = s->keep ? &s->sandbox->cpu_spent_us : NULL;          /* else it is gone */
+    int64_t before_us = spent_us && s->plan->context ? *spent_us : 0; /* the kernel's limit is the interpreter's */
+    r->facts.cpu_limited = s->plan->cpu_time_ms != COTO_UNIT_NONE && before_us + cpu_us >= s->plan->cpu_time_ms * 500;
+    if (spent_us && cpu_us > 0)
+        *spent_us += cpu_us;
     coto_verdict_decide(&r->facts, r);
     coto_frame_reader_fini(&s->reader);
     coto_buf_fini(&s->out);

@@ -29,6 +29,7 @@
     X(callback, "How an async execution ended, as it is posted to `callback_url`.")                \
     X(created, "The new sandbox.")                                                                 \
     X(sandbox, "A sandbox.")                                                                       \
+    X(in_force, "Limits of a sandbox, the defaults too; null: none.")                                 \
     X(sandboxes, "The caller's sandboxes.")                                                        \
     X(destroyed, "The end of a sandbox.")                                                          \
     X(revoked, "The end of a token.")                                                              \

@@ -446,3 +446,19 @@ def test_a_file_of_the_callers_is_not_replaced_by_the_code(service):
     assert service.get(f"{url}/files?path=main.py").body == b"x = 5"
     assert "coto-main.py\", line 1" in service.post(f"{url}/execute", code="1 / 0").json["stderr"]
     assert service.delete(url).status < 300
+
+
+def test_limits_in_force_are_told(service):
+    def limits(**body):
+        url = f"/api/v1/sandbox/{service.create(**body)['sandbox_id']}"
+        shown = service.get(url).json
+        service.kill_front()
+        wait_until(service.is_ready, "a new front")
+        assert service.get(url).json["limits"] == shown["limits"], "by the next front, too"
+        assert service.delete(url).status < 300
+        return shown
+    plain = limits()
+    assert plain["isolation_level"] == "standard"
+    assert (plain["limits"]["timeout_seconds"], plain["limits"]["memory_mb"], plain["limits"]["pids"]) == (30, 512, 128), plain
+    own = limits(timeout_seconds=2.5, resource_limits={"memory_mb": 100.5, "cpu": 0.5, "pids": 7, "disk_mb": 10, "tmp_size": "3m"})["limits"]
+    assert [own[key] for key in ("timeout_seconds", "memory_mb", "cpu", "pids", "disk_mb", "tmp_mb")] == [2.5, 100.5, 0.5, 7, 10, 3], own
