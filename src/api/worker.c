@@ -172,9 +172,10 @@ static struct api_job *take(struct api_workers *w, struct api_lane *last)
     while (!(job = api_queue_take(w)) && !(w->ending && !w->queued))
         wait_for_job(w, &is_rested);
     w->idle--;
-    if (w->idle && api_queue_has_next(w)) /* the end of one may have been what several waited for */
-        pthread_cond_signal(&w->wake);
+    bool wakes = w->idle && api_queue_has_next(w); /* the end of one may have been what several waited for */
     pthread_mutex_unlock(&w->lock);
+    if (wakes)
+        pthread_cond_signal(&w->wake);
     return job;
 }
 
@@ -249,12 +250,12 @@ static bool enqueue(struct api_workers *w, struct api_job *job, unsigned most)
     if (w->idle <= w->queued && w->count < w->max && !w->ending)
         add_worker(w);
     bool full = w->ending || w->count == 0 || api_queue_is_full(w, job, most);
-    if (!full) {
+    if (!full)
         api_queue_put(w, job);
-        if (api_queue_has_next(w)) /* else whoever ends next takes it */
-            pthread_cond_signal(&w->wake);
-    }
+    bool wakes = !full && api_queue_has_next(w); /* else whoever ends next takes it */
     pthread_mutex_unlock(&w->lock);
+    if (wakes) /* not before: it would wait for the lock */
+        pthread_cond_signal(&w->wake);
     return !full;
 }
 

@@ -173,9 +173,9 @@ void coto_records_put(struct coto_records *r, struct coto_record *record)
         r->urgent = r->urgent || record->done;
         push(&r->ready, record);
     }
-    if (sleeps)
-        pthread_cond_signal(&r->wake);
     pthread_mutex_unlock(&r->lock);
+    if (sleeps) /* not before: it would wait for the lock */
+        pthread_cond_signal(&r->wake);
 }
 
 int coto_records_check(struct coto_records *r, struct coto_err *err)
