@@ -284,10 +284,9 @@ static int take_input(struct api_job *job)
     const json_t *input = json_object_get(job->body, "input");
     const json_t *in = json_object_get(job->body, "stdin");
 
-    if (in && input) {
-        fail(job, "input", "and stdin both say what standard input is", "send one of them");
-        return coto_err_remedy(&job->err, "send one of the two; data may also go into files");
-    }
+    if (in && input)
+        return fail(job, "input", "and stdin both say what standard input is",
+                    "send one of the two; data may also go into files");
     if (in) {
         coto_buf_add(&job->input, json_string_value(in), json_string_length(in));
     } else if (input) {

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -123,6 +124,23 @@ ssize_t coto_file_read_words_at(int dirfd, const char *name, char *text, size_t 
         len--;
     text[len] = '\0';
     return len;
+}
+
+char coto_proc_stat(long pid, int field, int count, int64_t *ret_numbers)
+{
+    char path[48], text[1024];
+
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    if (coto_file_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
+        return 0;
+    /* The name may hold blanks and brackets: fields are counted from the last one. */
+    char *p = strrchr(text, ')');
+    char state = p && p[1] == ' ' ? p[2] : '\0';
+    for (int at = 2; p && at < field; at++)
+        p = strchr(p + 1, ' ');
+    for (int i = 0; p && i < count; i++)
+        ret_numbers[i] = strtoll(p + 1, &p, 10);
+    return p ? state : '\0';
 }
 
 int coto_file_write_at(int dirfd, const char *name, const char *text)

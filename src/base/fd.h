@@ -5,6 +5,7 @@
 #include "base/own.h"
 #include "base/str.h"
 
+#include <stdint.h>
 #include <sys/types.h>
 
 /* Writes all bytes (retries short writes, EINTR); 0 or -1 with errno. */
@@ -22,6 +23,9 @@ ssize_t coto_file_read_at(int dirfd, const char *name, char *text, size_t size);
 /* The same of a list: a word that the end of text would cut in two is left out. Half of
  * a process number is somebody else's. */
 ssize_t coto_file_read_words_at(int dirfd, const char *name, char *text, size_t size);
+/* `count` numbers of /proc/PID/stat from a field on, which proc(5) counts from 1; the fourth at least. The state of
+ * the process ('R', 'Z', ...), or 0: there is none. */
+char coto_proc_stat(long pid, int field, int count, int64_t *ret_numbers);
 /* Writes text to an existing (kernel) file relative to dirfd; 0 or -1. */
 int coto_file_write_at(int dirfd, const char *name, const char *text);
 int coto_fd_set_nonblock(int fd, int on);

@@ -16,21 +16,10 @@
 
 static long long start_of(long pid)
 {
-    char path[48], text[1024];
-    long long start = 0;
+    int64_t start;
+    char state = coto_proc_stat(pid, 22, 1, &start);
 
-    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    if (coto_file_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
-        return 0;
-    /* The name may hold blanks and brackets; field 22 counts from the last bracket. */
-    char *p = strrchr(text, ')');
-    if (p && (p[2] == 'Z' || p[2] == 'X')) /* dead, and nobody has looked yet */
-        return 0;
-    for (int field = 2; p && field < 22; field++)
-        p = strchr(p + 1, ' ');
-    if (p)
-        start = atoll(p + 1);
-    return start;
+    return !state || state == 'Z' || state == 'X' ? 0 : start; /* dead, and nobody has looked yet */
 }
 
 static void boot_id(char *ret_text, size_t size)

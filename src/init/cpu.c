@@ -8,15 +8,11 @@
 
 #include "base/fd.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 
 #define TICK_US 10000 /* of /proc, on every architecture */
-#define UTIME 11      /* words behind the name, from 0 */
+#define UTIME 14
 
 static int64_t us_of(struct timeval tv)
 {
@@ -32,29 +28,12 @@ static int64_t clock_of(pid_t pid)
     return clock_gettime(clock, &ts) ? -1 : (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
-/* User, system, and both of waited-for children, in ticks. The name may be anything. */
-static bool read_ticks(pid_t pid, int64_t ret_ticks[4])
-{
-    char path[32];
-    char text[512];
-
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    if (coto_file_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
-        return false;
-    char *p = strrchr(text, ')');
-    for (int word = -1; p && word < UTIME; word++)
-        p = strchr(p + 1, ' ');
-    for (int i = 0; p && i < 4; i++)
-        ret_ticks[i] = strtoll(p + 1, &p, 10);
-    return p != NULL;
-}
-
 static void add_interpreter(struct init *init)
 {
-    int64_t ticks[4] = {0};
+    int64_t ticks[4]; /* user, system, and both of children it has waited for */
     int64_t all = clock_of(init->parked_pid);
 
-    if (all < 0 || !read_ticks(init->parked_pid, ticks))
+    if (all < 0 || !coto_proc_stat(init->parked_pid, UTIME, 4, ticks))
         return;
     int64_t system = ticks[1] * TICK_US < all ? ticks[1] * TICK_US : all;
     init->spent = (struct init_cpu){all - system + ticks[2] * TICK_US, system + ticks[3] * TICK_US};

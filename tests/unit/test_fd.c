@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -407,9 +408,27 @@ static void remove_tree_with_its_own_names_taken(void **state)
     assert_gone(room->fd, "tree");
 }
 
+/* A process may have a name that looks like the fields behind it. */
+static void fields_of_a_process(void **state)
+{
+    char before[17] = "";
+    int64_t found[2] = {0};
+
+    (void)state;
+    assert_int_equal(prctl(PR_GET_NAME, before), 0);
+    assert_int_equal(prctl(PR_SET_NAME, "a) Z 1 2 (b) 3"), 0);
+    assert_int_equal(coto_proc_stat(getpid(), 4, 2, found), 'R');
+    assert_int_equal(found[0], getppid());
+    assert_int_equal(found[1], getpgrp());
+    assert_int_equal(coto_proc_stat(getpid(), 400, 1, found), 0);
+    assert_int_equal(coto_proc_stat(0, 4, 1, found), 0);
+    prctl(PR_SET_NAME, before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fields_of_a_process),
         cmocka_unit_test_setup_teardown(whole_files, enter, leave),
         cmocka_unit_test_setup_teardown(words_are_never_cut, enter, leave),
         cmocka_unit_test_setup_teardown(descriptors_past_the_most_are_closed, enter, leave),

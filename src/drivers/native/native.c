@@ -215,15 +215,9 @@ static bool is_init_dead(const struct native *n)
 /* It has no memory left, and is not dead yet: its namespaces end first. */
 static bool is_init_dying(const struct native *n)
 {
-    char path[32];
-    char text[512];
-    unsigned flags = 0;
+    int64_t flags;
 
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)n->pid);
-    if (n->pid <= 0 || coto_file_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
-        return false;
-    const char *rest = strrchr(text, ')');
-    return rest && sscanf(rest, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && flags & 0x4; /* PF_EXITING */
+    return n->pid > 0 && coto_proc_stat(n->pid, 9, 1, &flags) && flags & 0x4; /* PF_EXITING */
 }
 
 static int native_create(const struct coto_plan *plan, bool verbose,

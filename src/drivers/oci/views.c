@@ -41,14 +41,9 @@ static int root_of(long pid)
 
 static long parent_of(long pid)
 {
-    char path[48], text[512];
-    long found = 0;
+    int64_t found;
 
-    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    if (coto_file_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
-        return 0;
-    const char *end = strrchr(text, ')'); /* the name before it may hold anything */
-    return end && sscanf(end, ") %*c %ld", &found) == 1 ? found : 0;
+    return coto_proc_stat(pid, 4, 1, &found) ? (long)found : 0;
 }
 
 /* Without root runsc starts itself again in a user namespace: one more in between. */
