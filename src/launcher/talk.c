@@ -80,10 +80,25 @@ static size_t begin(struct launcher *l, enum coto_frame_type type)
     return coto_frame_begin(&l->out, type, 0);
 }
 
+/* Whatever it was that failed for want of descriptors, there will be some again. */
+static struct coto_err as_limit(const struct coto_err *err)
+{
+    struct coto_err it = *err;
+
+    if (it.sys_errno != EMFILE && it.sys_errno != ENFILE)
+        return it;
+    it.kind = COTO_ERR_LIMIT;
+    if (!*it.remedy)
+        coto_err_remedy(&it, "destroy some sandboxes, or let the service have more open files (LimitNOFILE=, ulimit -n)");
+    return it;
+}
+
 void launcher_answer_error(struct launcher *l, struct channel *channel, const struct coto_err *err)
 {
+    const struct coto_err told = as_limit(err);
+
     coto_buf_clear(&l->out);
-    coto_frame_add_error(&l->out, 0, err);
+    coto_frame_add_error(&l->out, 0, &told);
     channel->waits = false;
     if (channel->gone)
         free_channel(l, channel);

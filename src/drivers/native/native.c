@@ -252,6 +252,12 @@ static void native_serve(void)
     native_launch_serve();
 }
 
+static void native_look(void)
+{
+    native_slots_look();
+    native_nets_look();
+}
+
 static void native_sweep(void)
 {
     struct coto_cgroup_host host = {0};
@@ -416,6 +422,7 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
 
     if (!n)
         return;
+    bool is_unborn = n->pid <= 0;
     coto_cgroup_wake(&n->group);
     if (n->pid > 0) {
         if (n->pidfd >= 0 && !(native_serves && is_init_dead(n)))
@@ -440,7 +447,7 @@ static void native_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_
         coto_guard_stop(&n->guard);
         coto_guard_reap();
     }
-    bool is_without_sockets = native_net_done(n, is_reaped);
+    bool is_without_sockets = native_net_done(n, is_reaped || is_unborn);
     if (n->has_group) {
         if (!native_serves)
             coto_cgroup_forget(&n->group);
@@ -478,7 +485,7 @@ const struct coto_driver coto_driver_native = {
     .inspect = native_inspect,
     .open_join = native_open_join,
     .rest = native_rest,
-    .look = native_slots_look,
+    .look = native_look,
     .usage = native_usage,
     .kill = native_kill,
     .destroy = native_destroy,

@@ -71,7 +71,9 @@ void native_net_find(struct native *sandbox);
 bool native_net_enter(const struct native *sandbox);
 void native_net_leave(const struct native *sandbox);
 /* Whether no socket was ever made. */
-bool native_net_done(struct native *sandbox, bool is_reaped);
+bool native_net_done(struct native *sandbox, bool is_empty);
+/* Now and then. */
+void native_nets_look(void);
 
 /* groups.c: the same for cgroups, if they are as good as new; and when no other will be made. */
 bool native_group_take(struct native *sandbox);

@@ -35,6 +35,13 @@ static int root_count;
 static int own_mounts_fd = -1;
 static int own_root_fd = -1;
 
+/* Back to our own mounts. Root of a user namespace may leave those of somebody else, and not come back. */
+static bool go_home(void)
+{
+    /* The root of the namespace need not be the one we had. */
+    return !setns(own_mounts_fd, CLONE_NEWNS) && !fchdir(own_root_fd) && !chroot(".");
+}
+
 /* ---- whether ---- */
 
 static bool can_share(const struct native *n)
@@ -48,7 +55,7 @@ static bool can_share(const struct native *n)
     if (can < 0) {
         own_mounts_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
         own_root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-        can = getuid() == 0 && own_mounts_fd >= 0 && own_root_fd >= 0;
+        can = getuid() == 0 && own_mounts_fd >= 0 && own_root_fd >= 0 && go_home();
     }
     return can;
 }
@@ -152,8 +159,6 @@ void native_shared_leave(const struct native *n)
 {
     if (n->root != COTO_ROOT_GIVEN)
         return;
-    /* The root of the namespace need not be the one we had. Should this fail, nothing that
-     * follows would be where it should. */
-    if (setns(own_mounts_fd, CLONE_NEWNS) || fchdir(own_root_fd) || chroot("."))
-        abort();
+    if (!go_home())
+        abort(); /* nothing that follows would be where it should */
 }
