@@ -79,9 +79,13 @@ struct keeper {
 
 int coto_keeper_fail(const struct coto_err *err)
 {
+    bool is_setting = err->kind == COTO_ERR_USAGE || err->kind == COTO_ERR_POLICY || err->kind == COTO_ERR_INPUT;
+
     fprintf(stderr, "coto serve: %s\n", err->text);
     if (err->remedy[0])
         fprintf(stderr, "  remedy: %s\n", err->remedy);
+    else if (is_setting)
+        fprintf(stderr, "  remedy: coto serve --help lists the settings and what they take; --check reads them and starts nothing\n");
     return coto_err_info(err->kind)->exit_code;
 }
 

@@ -273,7 +273,10 @@ static void on_handshake(struct coto_http_conn *conn)
 
     if (done == -1) {
         conn->server->stats.handshakes_failed++;
-        coto_http_conn_end(conn);
+        coto_tls_close(conn->tls);
+        conn->tls = NULL;
+        begin_linger(conn); /* what the client has sent by now would destroy the alert that tells it why */
+        settle(conn, EPOLLIN);
         return;
     }
     if (done == 0)

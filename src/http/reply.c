@@ -1,6 +1,8 @@
 /* Answers: whole, streamed, as events, and the server's own refusals. */
 #include "http/conn.h"
 
+#include "base/json.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -147,16 +149,21 @@ void coto_http_reply(struct coto_http_request *request, int status, const char *
 
 void coto_http_refuse(struct coto_http_request *request, int status, const char *why)
 {
-    char body[512];
+    coto_auto_buf body = {0};
+    struct coto_json json = {.out = &body};
 
-    int len = snprintf(body, sizeof body,
-                       "{\"code\":\"%s\",\"message\":\"%s\",\"remedy\":\"%s\",\"field\":null}\n",
-                       coto_http_word(status), why, find_status(status)->remedy);
+    coto_json_begin(&json, NULL, '{');
+    coto_json_str(&json, "code", coto_http_word(status));
+    coto_json_str(&json, "message", why);
+    coto_json_str(&json, "remedy", find_status(status)->remedy);
+    coto_json_str(&json, "field", NULL);
+    coto_json_end(&json, '}');
+    coto_buf_addc(&body, '\n');
     if (status == 405)
         coto_http_add_header(request, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
     request->conn->server->stats.bad++;
     request->conn->is_last = true;
-    coto_http_reply(request, status, "application/json", body, (size_t)len);
+    coto_http_reply(request, status, "application/json", coto_buf_str(&body), body.failed ? 0 : body.len);
 }
 
 /* ---- streams ---- */

@@ -72,6 +72,19 @@ static int set_rules(SSL_CTX *context)
            SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1;
 }
 
+/* Of a client's own certificate nobody is the issuer, and every client would be refused. */
+static bool has_authority(SSL_CTX *context)
+{
+    STACK_OF(X509_OBJECT) *all = X509_STORE_get0_objects(SSL_CTX_get_cert_store(context));
+
+    for (int i = 0; i < sk_X509_OBJECT_num(all); i++) {
+        X509 *certificate = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(all, i));
+        if (certificate && X509_check_ca(certificate) > 0)
+            return true;
+    }
+    return false;
+}
+
 static int load_clients(SSL_CTX *context, const struct coto_tls *tls, struct coto_err *err)
 {
     STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(tls->client_ca);
@@ -81,6 +94,10 @@ static int load_clients(SSL_CTX *context, const struct coto_tls *tls, struct cot
         return tls_err(err, "client CA", tls->client_ca);
     }
     SSL_CTX_set_client_CA_list(context, names);
+    if (!has_authority(context)) {
+        coto_err_set(err, COTO_ERR_INPUT, 0, "TLS: client CA '%s': it is no certificate of an authority", tls->client_ca);
+        return coto_err_remedy(err, "name the one that has signed the clients' certificates; coto pki init makes ca.crt");
+    }
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     if (!tls->crl)
         return 0;

@@ -116,6 +116,18 @@ def test_only_good_certificates_are_let_in(service, make):
     assert service.is_let_in(service.context())
 
 
+def test_who_is_not_let_in_hears_why(service):
+    """Although it has sent a request by then, which nobody reads: that would make the kernel drop what it was told."""
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", service.port)) as plain, \
+                none_at_all(service).wrap_socket(plain, server_hostname="localhost") as it:
+            with pytest.raises(ssl.SSLError, match="(?i)certificate.required"):
+                it.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
+                time.sleep(0.02)
+                it.sendall(b"more")
+                it.recv(1)
+
+
 def test_a_certificate_alone_is_not_enough(service, alice):
     assert refusal(service.get("/api/v1/sandbox")) == UNAUTHORIZED
     assert service.get("/api/v1/sandbox", token=alice).status == 200

@@ -68,3 +68,10 @@ def test_a_form(service, what):
     reply = service.ask("PUT", f"{url}/{what}", body, headers={"Content-Type": "Multipart/form-data; boundary=x"})
     refused(reply, 400, "not a form", "curl -T FILE")
     assert service.get(f"{url}/files?path=x").status == 404
+
+
+@pytest.mark.parametrize("path", ["/api/v1//sandbox", "/../x", "/api/v1/sandbox/./x", '/"', "/api/v1/sandbox/%22"])
+def test_a_path_that_cannot_be(service, path):
+    """In an object, whatever there is to be quoted in it."""
+    reply = service.get(path)
+    assert reply.status in (400, 404) and reply.json["message"] and reply.json["remedy"], reply

@@ -114,11 +114,12 @@ def production():
     ("tls-certificate", "none.crt", ["none.crt': No such file", "PEM"]),
     ("client-ca", "none.crt", ["none.crt': No such file", "PEM"]),
     ("client-crl", "none.crt", ["none.crt': No such file", "PEM"]),
+    ("client-ca", "alice.crt", ["alice.crt': it is no certificate of an authority", "ca.crt"]),
     ("tls-certificate", "localhost.key", ["localhost.key", "PEM"]),
 ])
 def test_check_says_what_is_wrong_with_a_certificate(production, name, file, words):
     settings = production.settings | {name: production.pki / file}
-    if file == "alice.crt":
+    if (name, file) == ("tls-certificate", "alice.crt"):
         settings["tls-key"] = production.pki / "alice.key"
     done = serve("--check", *(f"--{key}={value}" for key, value in settings.items()))
     assert done.returncode and all(word in done.stderr for word in words), done
