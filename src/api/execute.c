@@ -234,6 +234,8 @@ static const char *state_note(const struct api_job *job)
 {
     const struct api_sandbox *s = job->sandbox;
 
+    if (job->lost)
+        return "the sandbox has ended";
     if (job->plan.context && s->has_interpreter && has_start_variables(&job->plan.env, &s->plan.env))
         return "its interpreter had started: variables that it reads then (PYTHONPATH) count at create, or with cold";
     if (job->result.facts.state_kept)

@@ -28,15 +28,16 @@ static int64_t clock_of(pid_t pid)
     return clock_gettime(clock, &ts) ? -1 : (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
-static void add_interpreter(struct init *init)
+static bool add_interpreter(struct init *init)
 {
     int64_t ticks[4]; /* user, system, and both of children it has waited for */
     int64_t all = clock_of(init->parked_pid);
 
     if (all < 0 || !coto_proc_stat(init->parked_pid, UTIME, 4, ticks))
-        return;
+        return false;
     int64_t system = ticks[1] * TICK_US < all ? ticks[1] * TICK_US : all;
     init->spent = (struct init_cpu){all - system + ticks[2] * TICK_US, system + ticks[3] * TICK_US};
+    return true;
 }
 
 static struct init_cpu sum(const struct init *init, const struct rusage *children)
@@ -68,8 +69,7 @@ void init_cpu_end(struct init *init, const struct init_cpu *before, struct init_
     struct rusage children;
 
     getrusage(RUSAGE_CHILDREN, &children);
-    if (init->parked_pid)
-        add_interpreter(init);
+    bool is_known = init->parked_pid && add_interpreter(init);
     struct init_cpu now = sum(init, &children);
     *ret_used = (struct init_cpu){now.user_us - before->user_us, now.system_us - before->system_us};
     /* The kernel divides a sum by ticks, and may do so otherwise the next time. */
@@ -81,6 +81,7 @@ void init_cpu_end(struct init *init, const struct init_cpu *before, struct init_
         ret_used->user_us += ret_used->system_us;
         ret_used->system_us = 0;
     }
-    ret_used->user_us = ret_used->user_us < 0 ? 0 : ret_used->user_us;
+    /* Nothing at all would be: nobody knows (core/run.c). */
+    ret_used->user_us = ret_used->user_us < is_known ? is_known : ret_used->user_us;
     *ret_maxrss = (int64_t)children.ru_maxrss * 1024;
 }

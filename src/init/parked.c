@@ -17,6 +17,7 @@
 #define HELLO_MS 300
 #define LATE_MS 60000
 #define ANSWER_MS 5000
+#define FULL_MS 10
 
 static void tell(struct init *init, bool is_there)
 {
@@ -89,7 +90,13 @@ static int send_program(const struct init *init, const struct coto_frame *frame,
     control.head.cmsg_type = SCM_RIGHTS;
     control.head.cmsg_len = CMSG_LEN(size);
     memcpy(CMSG_DATA(&control.head), fds, size);
-    return sendmsg(init->parked_fd, &msg, MSG_NOSIGNAL) < 0 ? -1 : 0;
+    /* A program that has the channel may leave it full for ever. */
+    for (int waited = 0; sendmsg(init->parked_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0; waited += FULL_MS) {
+        if ((errno != EAGAIN && errno != EINTR) || waited >= ANSWER_MS)
+            return -1;
+        poll(NULL, 0, FULL_MS);
+    }
+    return 0;
 }
 
 /* ---- sockets ---- */
@@ -171,10 +178,12 @@ static int take_answer(struct init *init, unsigned proc, bool context, struct co
 
     if (ready == 1 && n <= 0)
         return 1;
-    if (init->sockets_fd < 0 || context)
-        init_sockets_used(init); /* nobody watches what it does, or it has one: the channel */
-    if (n <= 0 || coto_frame_next(&reader, &frame, err) != 1 || reader.pos != (size_t)n ||
-        (!is_first && frame.type != COTO_FRAME_STARTED))
+    bool is_answer = n > 0 && coto_frame_next(&reader, &frame, err) == 1 && reader.pos == (size_t)n;
+    if (!is_first && (!is_answer || frame.type != COTO_FRAME_STARTED))
+        return 1; /* an earlier program has it say that, or be silent */
+    if (init->sockets_fd < 0)
+        init_sockets_used(init); /* nobody watches what it does */
+    if (!is_answer)
         return coto_err_set(err, COTO_ERR_INTERNAL, 0, "the parked interpreter does not answer");
     if (frame.type != COTO_FRAME_STARTED) {
         coto_field_error(&frame, err);
@@ -216,6 +225,8 @@ pid_t init_parked_start(struct init *init, const struct coto_frame *frame, const
 
     for (int i = 0; i < 3; i++)
         stdio[i] = theirs[i] >= 0 ? theirs[i] : i;
+    if (context)
+        init_sockets_used(init); /* the channel that it makes is one */
     int failed = send_program(init, frame, stdio) ? 1 : init->is_resident ? answer_for(init, frame) : take_answer(init, frame->proc, context, err);
     /* It has died meanwhile: the program is started anew. Where state is expected of it the
      * sandbox is lost instead: nothing may look as if it was kept. */

@@ -462,3 +462,35 @@ def test_limits_in_force_are_told(service):
     assert (plain["limits"]["timeout_seconds"], plain["limits"]["memory_mb"], plain["limits"]["pids"]) == (30, 512, 128), plain
     own = limits(timeout_seconds=2.5, resource_limits={"memory_mb": 100.5, "cpu": 0.5, "pids": 7, "disk_mb": 10, "tmp_size": "3m"})["limits"]
     assert [own[key] for key in ("timeout_seconds", "memory_mb", "cpu", "pids", "disk_mb", "tmp_mb")] == [2.5, 100.5, 0.5, 7, 10, 3], own
+
+
+FORGED = """
+import os, socket, struct, time
+channel = socket.socket(fileno=os.dup(3))
+started, done = struct.pack('<IHH', 0, 3, 1), struct.pack('<Ii', 0x636f746f, 0)
+channel.send(done)
+"""
+WAYS_TO_FORGE = {
+    "is silent": "time.sleep(60)",
+    "says anything": "time.sleep(0.2)\nchannel.send(b'garbage')\ntime.sleep(60)",
+    "ends too often": "channel.send(done)\nchannel.send(done)",
+    "reads nothing": "for _ in range(12):\n    channel.send(started)\n    time.sleep(0.01)\n    channel.send(done)\ntime.sleep(60)",
+}
+
+
+@pytest.mark.parametrize("way", WAYS_TO_FORGE)
+def test_an_interpreter_that_a_program_has_spoil_its_sandbox(service, way):
+    """It is the program's doing, and no failure of the service: the sandbox is lost, and that is what is told."""
+    box = service.create()
+    path = f"/api/v1/sandbox/{box['sandbox_id']}"
+
+    def execute(code, **more):
+        return service.post(path + "/execute", token=box["access_token"], code=code, timeout_seconds=10, **more)
+    assert execute(FORGED + WAYS_TO_FORGE[way]).json["verdict"] == "ok"
+    for _ in range(12):  # what was forged in advance answers for some of them
+        reply = execute("print(2)", args=["x" * 60000])
+        assert reply.status == 200, reply
+        if reply.json["verdict"] != "ok":
+            break
+    assert (reply.json["verdict"], reply.json["state_note"]) == ("lost", "the sandbox has ended"), reply
+    assert service.get(path).status == 404
