@@ -356,9 +356,11 @@ int coto_path_chmod(int dirfd, const char *name, unsigned mode)
 struct removal {
     int top;
     unsigned serial; /* of the next name in top */
-    int64_t until_us;
+    int64_t until_us, patient_until_us;
     bool more; /* another turn is needed */
 };
+
+#define PATIENCE_US 2000000 /* with somebody who changes files and directories about */
 
 static bool is_late(const struct removal *r)
 {
@@ -376,6 +378,28 @@ static int take(int dirfd, const char *name)
     /* Refused to others than root, and where a user namespace does not have its owner's id. */
     (void)!fchownat(fd, "", 0, 0, AT_EMPTY_PATH);
     return chmod_handle(fd, 0700);
+}
+
+/* A directory that is a link, or something else, by now: it is looked at again. */
+static bool is_changed(struct removal *r)
+{
+    bool is = (errno == ENOTDIR || errno == ELOOP) && coto_clock_us() < r->patient_until_us;
+
+    r->more = r->more || is;
+    return is;
+}
+
+/* 1: it is a directory with something in it. */
+static int remove_entry(struct removal *r, int dirfd, const char *name)
+{
+    if (unlinkat(dirfd, name, 0) == 0)
+        return 0;
+    bool is_dir = errno == EISDIR;
+    if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0 || errno == ENOENT) /* somebody else was faster */
+        return 0;
+    if (errno == ENOTEMPTY || errno == EEXIST)
+        return 1;
+    return is_dir && is_changed(r) ? 0 : -1;
 }
 
 /* Moves a non-empty directory into `top` under a name nobody has taken. Moving
@@ -410,17 +434,10 @@ static int empty_dir(struct removal *r, int dirfd)
     while (!is_late(r) && (entry = readdir(dir))) {
         if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
             continue;
-        if (unlinkat(dirfd, entry->d_name, 0) == 0)
-            continue;
-        if (unlinkat(dirfd, entry->d_name, AT_REMOVEDIR) == 0)
-            continue;
-        if (errno == ENOTEMPTY || errno == EEXIST) {
-            r->more = true;
-            if (move_up(r, dirfd, entry->d_name) && errno != ENOENT)
-                failed = 1;
-        } else if (errno != ENOENT) { /* somebody else was faster */
+        int is_full = remove_entry(r, dirfd, entry->d_name);
+        r->more = r->more || is_full > 0;
+        if (is_full < 0 || (is_full && move_up(r, dirfd, entry->d_name) && errno != ENOENT && !is_changed(r)))
             failed = 1;
-        }
     }
     closedir(dir);
     return failed ? -1 : 0;
@@ -430,10 +447,10 @@ static int empty_dir(struct removal *r, int dirfd)
 static int sweep_one(struct removal *r, const char *name)
 {
     if (take(r->top, name) && errno != ENOENT)
-        return -1;
+        return is_changed(r) ? 0 : -1;
     coto_auto_fd sub = coto_path_open_beneath(r->top, name, O_RDONLY | O_DIRECTORY, 0);
     if (sub < 0)
-        return errno == ENOENT ? 0 : -1;
+        return errno == ENOENT || is_changed(r) ? 0 : -1;
     if (empty_dir(r, sub))
         return -1;
     if (unlinkat(r->top, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
@@ -455,10 +472,9 @@ static int sweep(struct removal *r)
     while (!is_late(r) && (entry = readdir(dir))) {
         if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
             continue;
-        if (unlinkat(r->top, entry->d_name, 0) == 0 ||
-            unlinkat(r->top, entry->d_name, AT_REMOVEDIR) == 0)
-            continue;
-        if (errno != ENOENT && sweep_one(r, entry->d_name))
+        int is_full = remove_entry(r, r->top, entry->d_name);
+        bool is_file = is_full < 0 && errno == ENOTDIR;
+        if (is_file || (is_full && sweep_one(r, entry->d_name)))
             failed = 1;
     }
     closedir(dir);
@@ -477,7 +493,7 @@ int coto_path_remove_tree_until(int dirfd, const char *name, int64_t until_us)
     if (geteuid() == 0)
         (void)!take(dirfd, name);
     coto_auto_fd top = coto_path_open_beneath(dirfd, name, O_RDONLY | O_DIRECTORY, 0);
-    struct removal r = {.top = top, .until_us = until_us, .more = true};
+    struct removal r = {.top = top, .until_us = until_us, .patient_until_us = coto_clock_us() + PATIENCE_US, .more = true};
     if (top < 0)
         return -1;
     while (r.more) {
