@@ -138,6 +138,11 @@ static void print_type(const struct coto_body_field *f)
     case COTO_KIND_LIMITS:
         fputs("[limits](#limits-of-a-sandbox)", stdout);
         break;
+    case COTO_KIND_OUTCOME:
+        print_body(COTO_BODY_result);
+        fputs(" or ", stdout);
+        print_body(COTO_BODY_execution);
+        break;
     case COTO_KIND_WORD:
         for (const char *p = f->words; *p; p += strcspn(p, "|"), p += *p == '|')
             printf("%s`%.*s`", p == f->words ? "" : ", ", (int)strcspn(p, "|"), p);

@@ -147,7 +147,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(wall), "remedy", TEXT, none, NULLABLE, 0, 0, "", "of capabilities: what to do about that")
     F(IN(accepted), "state", WORD, none, MUST, 0, 0, "queued|cancelling",
       "it waits for its turn, or is being ended")
-    F(IN(record), "result", ANY, none, PLAIN, 0, 0, "",
+    F(IN(record), "result", OUTCOME, none, PLAIN, 0, 0, "",
       "of an async execution that ended: the object of a plain reply, kept for ten minutes")
     F(IN(record), "error", OBJECT, error, PLAIN, 0, 0, "", "or why there is none")
     F(IN(created) | IN(sandbox) | IN(destroyed), "sandbox_id", UUID, none, MUST, 0, 0, "",
@@ -178,7 +178,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(in_force), "pids", INT, none, MUST_NULL, 0, 0, "", "processes and threads")
     F(IN(in_force), "disk_mb", NUMBER, none, MUST_NULL, -1, 0, "", "workspace, in MiB")
     F(IN(in_force), "tmp_mb", NUMBER, none, MUST_NULL, -1, 0, "", "/tmp, and as much again /dev/shm, in MiB")
-    F(IN(in_force), "output_bytes", INT, none, MUST_NULL, 0, 0, "", "of each of standard output and error of an execution")
+    F(IN(in_force), "output_bytes", INT, none, MUST_NULL, 0, 0, "", "of each of standard output and error of an execution; of either a reply holds 10 MiB at most, a stream all")
     F(IN(sandboxes), "sandboxes", LIST, sandbox, MUST, 0, 0, "", "in no order")
     F(IN(destroyed), "destroyed", BOOL, none, MUST, 0, 0, "", "nothing of it is left")
     F(IN(destroyed), "ending", BOOL, none, PLAIN, 0, 0, "", "an execution is being ended first")

@@ -75,6 +75,7 @@ enum coto_kind {
     COTO_KIND_LIST,   /* of another body; max: how many */
     COTO_KIND_MAP,    /* names to objects of another body */
     COTO_KIND_LIMITS, /* object of COTO_LIMITS */
+    COTO_KIND_OUTCOME, /* what POST run or execute would have answered */
 };
 
 enum { COTO_FIELD_MUST = 1, COTO_FIELD_NULL = 2 /* may be null */ };

@@ -142,6 +142,12 @@ static void add_kind(struct coto_json *json, const struct coto_body_field *field
     case COTO_KIND_LIMITS:
         add_ref(json, "limits");
         break;
+    case COTO_KIND_OUTCOME:
+        coto_json_begin(json, "anyOf", '[');
+        add_object_of(json, NULL, coto_bodies[COTO_BODY_result].name);
+        add_object_of(json, NULL, coto_bodies[COTO_BODY_execution].name);
+        coto_json_end(json, ']');
+        break;
     }
 }
 

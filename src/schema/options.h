@@ -117,7 +117,7 @@ enum coto_opt_section {
     X(ALLOW_RUNTIME, "allow-runtime", LIST, "",   0, 0, "NAME[@VERSION],...", WALLS, \
       "container runtimes to use although the fix of a known escape is missing in them") \
     X(REQUIRE,    "require",    LIST,     "",     0, 0, "WALL,...", WALLS, \
-      "refuse to run unless these walls and limits are enforced ('all': every one)") \
+      "refuse to run unless these walls and limits are enforced ('all': every one that this policy asks for; apparmor by its name)") \
     X(ALLOW_MISSING, "allow-missing", LIST, "",   0, 0, "WALL,...", WALLS, \
       "run although these walls cannot be had on this host") \
     X(SECCOMP,    "seccomp",    ENUM,     "default", 0, 0, "strict|default|debug", WALLS, \

@@ -74,6 +74,8 @@ class Spec:
 
     def check_known(self, schema, value, where=""):
         schema = self.resolve(schema)
+        if "anyOf" in schema:
+            schema = self.resolve(next(one for one in schema["anyOf"] if self.is_valid(one, value)))
         if isinstance(value, dict) and "properties" in schema:
             assert not set(value) - set(schema["properties"]), f"{where}: not in the document"
             for key, item in value.items():
