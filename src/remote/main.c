@@ -182,6 +182,42 @@ static int prepare(struct remote *r, struct coto_buf *url)
     return 0;
 }
 
+/* ---- being interrupted ---- */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int signo)
+{
+    interrupted = signo;
+}
+
+static int is_interrupted(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+{
+    (void)arg, (void)a, (void)b, (void)c, (void)d;
+    return interrupted;
+}
+
+/* Whoever reads an object gets one. The service sees the connection end, and ends the run. */
+static void hear_signals(struct remote *r)
+{
+    const struct sigaction action = {.sa_handler = on_signal};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaction(signals[i], &action, NULL);
+    curl_easy_setopt(r->curl, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(r->curl, CURLOPT_XFERINFOFUNCTION, is_interrupted);
+}
+
+static int tell_interrupted(struct remote *r)
+{
+    coto_err_set(&r->err, COTO_ERR_UNAVAILABLE, 0, "%s: interrupted by signal %d; the service ends the run",
+                 r->argv[ARG_SERVER], (int)interrupted);
+    coto_err_remedy(&r->err, "run it again; without --json the output so far is shown");
+    fail(r);
+    return 128 + (int)interrupted;
+}
+
 /* Why there was no answer. */
 static int explain(struct remote *r, CURLcode code, const char *why)
 {
@@ -217,8 +253,12 @@ static int run(struct remote *r)
     if (prepare(r, &url))
         return fail(r);
     curl_easy_setopt(r->curl, CURLOPT_ERRORBUFFER, why);
+    if (r->answer.json)
+        hear_signals(r);
     CURLcode code = curl_easy_perform(r->curl);
     curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &status);
+    if (interrupted && code == CURLE_ABORTED_BY_CALLBACK)
+        return tell_interrupted(r);
     if (!r->err.kind && code != CURLE_OK) {
         explain(r, code, *why ? why : curl_easy_strerror(code));
     } else if (!r->err.kind && !r->is_stream) {

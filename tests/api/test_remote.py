@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import threading
@@ -13,7 +14,7 @@ import pytest
 from cli.helpers import on_terminal
 
 from .daemon import Daemon, Production
-from .helpers import BIN, PATIENCE
+from .helpers import BIN, PATIENCE, wait_until
 
 COTO = str(BIN / "coto")
 
@@ -346,3 +347,14 @@ def test_a_result_on_a_terminal():
                 got += piece
         assert process.wait(PATIENCE) == 0
     assert b"fine" in got and b"\xc2\x9b" not in got, got
+
+
+@pytest.mark.parametrize("signo", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_one_has_an_object_too(service, signo):
+    process = subprocess.Popen([COTO, "run", "--json", server(service), "--lang", "python", "-c", "import time\ntime.sleep(60)"],
+                               stdout=subprocess.PIPE)
+    wait_until(lambda: '"state":"running"' in service.get("/api/v1/executions").body.decode().replace(" ", ""), "its beginning")
+    process.send_signal(signo)
+    out = json.loads(process.communicate(timeout=PATIENCE)[0])
+    assert process.returncode == 128 + signo and f"signal {signo:d}" in out["error"]["message"], out
+    wait_until(lambda: '"state":"running"' not in service.get("/api/v1/executions").body.decode().replace(" ", ""), "its end")
