@@ -28,7 +28,7 @@ int coto_ceiling_lower(struct coto_policy *ceiling, enum coto_opt opt, const cha
 
     coto_policy_value_text(ceiling, opt, &said);
     if (coto_policy_set(ceiling, opt, text, COTO_SOURCE_FILE, name, err))
-        return -1;
+        return coto_err_remedy(err, "correct it; `coto serve --check` reads it again");
     if (coto_policy_num(ceiling, opt) <= most)
         return 0;
     coto_err_set(err, COTO_ERR_USAGE, 0, "%s: '%s' is more than the service can allow", name, text);

@@ -99,7 +99,7 @@ static void get(struct api_job *job, int channel_fd)
     if (found == 0) {
         job->status = 404;
         coto_err_set(&job->err, COTO_ERR_NOTFOUND, 0, "no such execution");
-        coto_err_remedy(&job->err, "GET /api/v1/executions lists yours");
+        coto_err_remedy(&job->err, job->caller.sandbox[0] ? "a sandbox's token knows those of that sandbox alone" : "GET /api/v1/executions lists yours");
     }
     if (found <= 0)
         return;

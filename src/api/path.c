@@ -27,7 +27,7 @@ int api_path(const char *workdir, const char *path, struct coto_buf *ret_target,
     if (*path == '\0' || strlen(path) > PATH_BYTES)
         return refuse(err, *path ? "is too long" : "is empty");
     if (*path == '/' && !is_below(path, workdir) && !is_below(path, "/tmp"))
-        return refuse(err, "lies neither in the workspace nor in /tmp");
+        return refuse(err, "is neither below the workspace nor below /tmp");
     for (rest += *path == '/'; rest; rest = strchr(rest, '/')) {
         rest += *rest == '/';
         size_t n = strcspn(rest, "/");

@@ -43,7 +43,8 @@ static int refuse(struct api_call *call, unsigned seconds, const char *why, cons
     snprintf(text, sizeof text, "%u", seconds);
     coto_http_add_header(call->request, "Retry-After", text);
     coto_err_set(&err, COTO_ERR_LIMIT, 0, "%s", why);
-    coto_err_remedy(&err, "try again in %u s; an operator can raise `%s`", seconds, setting);
+    bool is_own = strcmp(setting, "tenant-sandboxes") == 0;
+    coto_err_remedy(&err, "%stry again in %u s; an operator can raise `%s`", is_own ? "destroy one of yours (DELETE), or " : "", seconds, setting);
     call->api->counters.refused++;
     api_reply_error(call->request, 429, &err, "");
     return -1;

@@ -146,8 +146,9 @@ static int ask_profile(const struct init_spec *spec, struct init_report *report,
         return 0;
     coto_err_set(err, COTO_ERR_WALL, 0, "apparmor: profile '%s' %s", spec->apparmor,
                  coto_apparmor_why((int)report->apparmor_errno));
-    return coto_err_remedy(err, "load it: apparmor_parser -r /etc/apparmor.d/coto; or leave "
-                                "apparmor out of --require");
+    return coto_err_remedy(err, report->apparmor_errno == ENOENT
+                                    ? "load it: apparmor_parser -r /etc/apparmor.d/coto; or leave apparmor out of --require"
+                                    : "see `coto doctor`; or leave apparmor out of --require");
 }
 
 /* No number is above it, and gVisor takes ~0u for -1. */

@@ -43,7 +43,7 @@ int coto_job_open_artifacts(const struct coto_job *job, int *ret_fd, struct coto
     *ret_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (*ret_fd < 0 && errno == ENOTDIR) {
         coto_err_set(err, COTO_ERR_OUTPUT, errno, "--artifacts: '%s'", dir);
-        return coto_err_remedy(err, "name the directory itself: a link may have been put there");
+        return coto_err_remedy(err, "name a directory: a file, or a link that somebody may have put there, is not taken for one");
     }
     if (*ret_fd < 0) {
         coto_err_set(err, COTO_ERR_OUTPUT, errno, "--artifacts: '%s'", dir);

@@ -25,6 +25,8 @@ bool coto_plan_is_below(const char *path, const char *dir)
 static int bad_path(const char *what, const char *text, const char *why, struct coto_err *err)
 {
     coto_err_set(err, COTO_ERR_POLICY, 0, "%s: '%s' %s", what, text, why);
+    if (strcmp(what, "--copy") == 0)
+        return coto_err_remedy(err, "give a path in the workspace, such as data/in.csv, or one below /tmp");
     return coto_err_remedy(err, "give an absolute path inside the sandbox, such as /data");
 }
 

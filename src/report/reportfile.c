@@ -130,7 +130,7 @@ int coto_report_open(const char *dir, int *ret_fd, struct coto_err *err)
         fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0 && errno == ENOTDIR) {
         coto_err_set(err, COTO_ERR_OUTPUT, errno, "--report: '%s'", dir);
-        return coto_err_remedy(err, "name the directory itself: a link may have been put there");
+        return coto_err_remedy(err, "name a directory: a file, or a link that somebody may have put there, is not taken for one");
     }
     if (fd < 0 || faccessat(fd, ".", W_OK | X_OK, 0)) {
         coto_err_set(err, COTO_ERR_OUTPUT, errno, "--report: '%s'", dir);

@@ -106,6 +106,14 @@ def test_doctor_tells_the_runtime():
     assert oci["walls"]["seccomp"]["mechanism"].startswith(("runc ", "crun ", "runsc "))
 
 
+@only(has("runsc"))
+def test_doctor_and_a_run_agree_on_gvisor():
+    walls = json.loads(coto("doctor", "--json").out)["drivers"]["oci"]["walls"]
+    assert walls["seccomp"]["mechanism"].startswith("runsc "), "the level's own choice"
+    missing = json.loads(run(*RUNSC, "--json", "--", "true").out)["missing_walls"]
+    assert "pids" in missing and {name for name in missing if walls[name]["present"]} == set()
+
+
 # ---- what is up ----
 
 @only(ROOT and has("runc"))

@@ -78,5 +78,7 @@ int oci_probe(struct coto_probe *ret_probe, struct coto_err *err)
     else
         coto_apparmor_probe(ret_probe);
     probe_limits(ret_probe);
+    if (guest)
+        none(ret_probe, COTO_WALL_PIDS, "gVisor counts no processes", "use --runtime runc");
     return 0;
 }
