@@ -341,7 +341,7 @@ def test_what_a_full_disk_kept_from_the_records_runs_once(make_service):
         service.kill_front()
         end = wait_until(lambda: (it := row())["state"] not in ("queued", "running") and it, "the end")
         assert end["result"]["output"] == "x\n" if "result" in end else "lost" in end["error"]["message"], end
-        assert list((service.state / "async").iterdir()) == []
+        wait_until(lambda: list((service.state / "async").iterdir()) == [], "its files gone, which comes after its record")
 
 
 def test_memory_stays_flat(make_service):

@@ -10,11 +10,12 @@ from escape.harness import escaped
 TITLE = "exit at the limit"
 LEAST_MS = round(25 * SLOW)
 TRIED = ("1000 runs as root (as many as 20 s allow), 120 elsewhere, four at a time, against a limit of 25 ms, which includes the start: "
-         "each exits with 7 a little later than the last one that was in time, and sooner than the last that was not")
+         "each exits with 7 later than the last one that was in time, and sooner than the last that was not: by steps that become smaller with every turn")
 WALLS = ["timeout"]
 RUNS = {"root": 1000}
 ELSEWHERE = 120
 AT_ONCE, STEP_US, SECONDS = 4, 400, 20
+ONE_WAY = 3  # as many runs in one direction, and the edge is elsewhere by now
 EXIT = r"""
 #include <stdlib.h>
 #include <time.h>
@@ -33,19 +34,36 @@ def limit_here(box, program):
     return max(LEAST_MS, round(took[3] + LEAST_MS / 2))
 
 
+class Edge:
+    """Where the limit is met: half of it at first, and by what the last runs tell."""
+
+    def __init__(self, limit):
+        self.micro, self.step = 500 * limit, 1000 * limit // 8
+        self.last, self.same = None, 0
+
+    def move(self, verdict):
+        self.same = self.same + 1 if verdict == self.last else 0
+        if self.last not in (None, verdict):
+            self.step = max(STEP_US, self.step // 2)
+        elif self.same >= ONE_WAY:
+            self.step *= 2
+        self.last = verdict
+        self.micro = max(0, self.micro + (self.step if verdict == "nonzero" else -self.step))
+
+
 def ends(box, program, limit, runs):
     """How so many runs ended, each as near to the limit as the last ones tell."""
-    seen, micro = [], 500 * limit
+    seen, edge = [], Edge(limit)
     end = time.monotonic() + SECONDS
     while len(seen) < runs and (time.monotonic() < end or len(seen) < ELSEWHERE // AT_ONCE):
-        done = box.run([program, str(micro)], flags=["--timeout", f"{limit}ms"])
+        done = box.run([program, str(edge.micro)], flags=["--timeout", f"{limit}ms"])
         outcome = (done.verdict, done.status, done.json["limit"])
         # One that ended by itself after the limit has a code, and a verdict all the same.
         too_early = done.verdict == "timeout" and done.json["duration_ms"] < limit
         if outcome not in (("nonzero", 7, None), ("timeout", 124, "timeout")) or too_early:
             escaped("CRASH", f"two verdicts in one: {json.dumps(done.json)[:300]}")
         seen.append(done.verdict)
-        micro = max(0, micro + (STEP_US if done.verdict == "nonzero" else -STEP_US))
+        edge.move(done.verdict)
     return seen
 
 
