@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "schema/openapi.h"
 
@@ -191,6 +192,20 @@ static void call_function(struct coto_http_request *request, void *arg)
         api_call_parsed(&call);
 }
 
+/* Taken for what it is not it would be no JSON, or a file of compressed bytes. */
+static int check_coding(struct coto_http_request *request)
+{
+    const char *coding = coto_http_header(request, "Content-Encoding");
+    struct coto_err err = {0};
+
+    if (!coding || !coto_http_has_body(request) || !*coding || strcasecmp(coding, "identity") == 0)
+        return 0;
+    coto_err_set(&err, COTO_ERR_USAGE, 0, "Content-Encoding: '%.40s' is not taken", coding);
+    coto_err_remedy(&err, "send the body as it is; a file that is compressed is one without this header");
+    api_reply_error(request, 415, &err, "");
+    return -1;
+}
+
 void coto_api_handle(struct coto_http_request *request, void *arg)
 {
     struct coto_api *api = arg;
@@ -220,7 +235,7 @@ void coto_api_handle(struct coto_http_request *request, void *arg)
         api_reply_error(request, 400, &err, name);
         return;
     }
-    if (check_draining(&call) || (call.endpoint->access != COTO_ACCESS_OPEN && api_tenant_admit(&call)))
+    if (check_coding(request) || check_draining(&call) || (call.endpoint->access != COTO_ACCESS_OPEN && api_tenant_admit(&call)))
         return;
     if (call.endpoint->how != COTO_HOW_UPLOAD && coto_http_has_body(request))
         coto_http_collect(request, COTO_API_BODY, call_function, api);

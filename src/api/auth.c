@@ -25,9 +25,10 @@ static int refuse(struct coto_err *err)
     return 401;
 }
 
-static int forbid(struct coto_err *err, const char *why)
+static int forbid_scope(struct coto_err *err, const char *word)
 {
-    coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "%s", why);
+    coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "the token's scope has no `%s`", word);
+    coto_err_remedy(err, "send one that has it: coto token mint --scope \"... %s\"", word);
     return 403;
 }
 
@@ -60,8 +61,7 @@ static int check_scope(const struct api_call *call, const struct coto_claims *cl
 
     if (coto_jwt_allows(claims, reads ? "read" : "write"))
         return 0;
-    return forbid(err, reads ? "the token's scope has no `read`"
-                             : "the token's scope has no `write`");
+    return forbid_scope(err, reads ? "read" : "write");
 }
 
 /* What it may not see does not exist for it. */
@@ -74,8 +74,8 @@ static int by_sandbox_token(struct api_call *call, const struct coto_claims *cla
         return refuse(err);
     if (call->endpoint->access == COTO_ACCESS_SERVICE || call->endpoint->access == COTO_ACCESS_OPERATOR) {
         bool destroys = call->endpoint == &coto_endpoints[COTO_ENDPOINT_destroy];
-        forbid(err, destroys ? "the token of a sandbox cannot destroy it"
-                             : "the token of a sandbox is good for that sandbox only");
+        coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "%s", destroys ? "the token of a sandbox cannot destroy it"
+                                                                : "the token of a sandbox is good for that sandbox only");
         coto_err_remedy(err, destroys ? "send a service token, or the local one" : "send a service token");
         return 403;
     }
@@ -96,7 +96,7 @@ static int by_service_token(struct api_call *call, const struct coto_claims *cla
     if (is_reserved(claims->sub))
         return refuse(err);
     if (operates && !(claims->has_scope && coto_jwt_allows(claims, "metrics")))
-        return forbid(err, "the token's scope has no `metrics`");
+        return forbid_scope(err, "metrics");
     snprintf(call->caller.tenant, sizeof call->caller.tenant, "%s", claims->sub);
     return operates ? 0 : check_scope(call, claims, err);
 }

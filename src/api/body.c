@@ -28,12 +28,20 @@ static const char *text_of(const struct api_job *job, const char *key)
 
 /* ---- values as the text a policy reads ---- */
 
+/* 64.0 is 64: there are languages that know no other way to write it. */
+static int real_text(double value, char *to, size_t size)
+{
+    bool is_whole = value > -1e15 && value < 1e15 && (double)(long long)value == value;
+
+    return snprintf(to, size, "%.*f", is_whole ? 0 : 3, value);
+}
+
 static int value_text(const json_t *value, char *to, size_t size)
 {
     int n =
         json_is_string(value)    ? snprintf(to, size, "%s", json_string_value(value))
         : json_is_integer(value) ? snprintf(to, size, "%lld", (long long)json_integer_value(value))
-        : json_is_real(value)    ? snprintf(to, size, "%.3f", json_real_value(value))
+        : json_is_real(value)    ? real_text(json_real_value(value), to, size)
                                  : snprintf(to, size, "%s", json_is_true(value) ? "true" : "false");
 
     return n < (int)size ? 0 : -1;
@@ -63,12 +71,16 @@ static int check_ceiling(struct api_job *job, enum coto_opt opt, const char *nam
     return coto_err_remedy(&job->err, "ask for less");
 }
 
-/* A number of its unit, where it has one: "256", "0.5", but not "256m". */
-static bool is_plain(const char *text)
+/* MiB as bytes: 256, 0.0625 or "256", but not "256m". */
+static int megabytes_text(const json_t *value, char *to, size_t size)
 {
-    size_t len = strspn(text, "0123456789.");
+    const char *text = json_string_value(value);
+    char *end = NULL;
+    double number = text ? strtod(text, &end) : json_number_value(value);
 
-    return len > 0 && !text[len];
+    if (text && (!*text || text[strspn(text, "0123456789.")] || *end))
+        return -1;
+    return snprintf(to, size, "%.0f", number * (double)COTO_MB) < (int)size ? 0 : -1;
 }
 
 /* In the caller's own words, and with what this service allows. */
@@ -101,13 +113,11 @@ static int set_limit(struct api_job *job, const struct coto_limit_row *limit, co
 {
     char text[128];
 
-    if (value_text(value, text, sizeof text - 2))
+    if (value_text(value, text, sizeof text))
         return fail(job, name, "is too long", "no limit takes that many characters");
     if (!*limit->ceiling) /* not a number */
         return set_option(job, limit->opt, name, text);
-    size_t used = strlen(text);
-    snprintf(text + used, sizeof text - used, "%s", limit->unit);
-    if ((*limit->unit && json_is_string(value) && !is_plain(json_string_value(value))) ||
+    if ((*limit->unit && megabytes_text(value, text, sizeof text)) ||
         coto_policy_set(&job->policy, limit->opt, text, COTO_SOURCE_FLAG, name, &job->err))
         return refuse_limit(job, limit, name, value);
     return check_ceiling(job, limit->opt, name);

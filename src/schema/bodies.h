@@ -105,7 +105,7 @@ extern const struct coto_body_info coto_bodies[COTO_BODY_COUNT];
 struct coto_limit_row {
     const char *name;
     enum coto_opt opt;
-    const char *unit;    /* added to a bare number */
+    const char *unit;    /* "m": its numbers are MiB, and it takes no unit */
     const char *ceiling; /* the most the service allows; "": as the option's own range */
 };
 extern const struct coto_limit_row coto_limits[];

@@ -52,6 +52,7 @@ const struct coto_refusal coto_refusals[] = {
     {409, COTO_AT_KEYED, "Retry-After", "The sandbox is busy, or the key was used for another request or is in use."},
     {412, COTO_AT_JSON, NULL, "This host cannot give a wall that the policy needs."},
     {413, COTO_AT_BODY, NULL, "The body is too large, or does not fit into the sandbox."},
+    {415, COTO_AT_BODY, NULL, "The body is compressed (`Content-Encoding`)."},
     {422, COTO_AT_JSON, NULL, "What should run is not in the sandbox, or this host has no such level."},
     {429, COTO_AT_CLOSED, "Retry-After", "Too many requests, or sandboxes of this tenant."},
     {431, COTO_AT_ALL, NULL, "The header is too large."},

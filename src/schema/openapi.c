@@ -1,5 +1,6 @@
 #include "schema/openapi.h"
 
+#include "base/units.h"
 #include "schema/endpoints.h"
 
 #include <ctype.h>
@@ -187,6 +188,31 @@ static void add_body(struct coto_json *json, int body)
     coto_json_end(json, '}');
 }
 
+/* Of a number alone: of MiB, seconds, CPUs, or the thing itself. */
+static void add_bound(struct coto_json *json, const char *key, const struct coto_limit_row *limit, int64_t value)
+{
+    enum coto_opt_type type = coto_options[limit->opt].type;
+    bool is_thousandth = type == COTO_TYPE_DURATION || type == COTO_TYPE_CPUS;
+    char text[64];
+
+    snprintf(text, sizeof text, "%.10g", (double)value / (double)(*limit->unit ? COTO_MB : is_thousandth ? 1000 : 1));
+    coto_json_raw(json, key, text);
+}
+
+static void add_range(struct coto_json *json, const struct coto_limit_row *limit)
+{
+    const struct coto_opt_row *opt = &coto_options[limit->opt];
+    int64_t most = COTO_UNIT_NONE;
+    int failed = opt->type == COTO_TYPE_SIZE   ? coto_units_parse_size(limit->ceiling, &most)
+                 : opt->type == COTO_TYPE_CPUS ? coto_units_parse_cpus(limit->ceiling, &most)
+                 : opt->type == COTO_TYPE_INT  ? coto_units_parse_int(limit->ceiling, &most)
+                                               : coto_units_parse_duration(limit->ceiling, &most);
+
+    add_bound(json, "minimum", limit, opt->min);
+    if (!failed && most != COTO_UNIT_NONE)
+        add_bound(json, "maximum", limit, most);
+}
+
 static void add_limit(struct coto_json *json, const struct coto_limit_row *limit)
 {
     const struct coto_opt_row *opt = &coto_options[limit->opt];
@@ -197,9 +223,10 @@ static void add_limit(struct coto_json *json, const struct coto_limit_row *limit
         coto_json_str(json, "type", "boolean");
     } else {
         coto_json_begin(json, "type", '[');
-        coto_json_str(json, NULL, "number");
+        coto_json_str(json, NULL, opt->type == COTO_TYPE_INT ? "integer" : "number");
         coto_json_str(json, NULL, "string");
         coto_json_end(json, ']');
+        add_range(json, limit);
     }
     coto_buf_adds(&text, opt->help);
     if (*limit->unit)

@@ -183,7 +183,8 @@ def test_a_token_that_may_only_read_cannot_write(service):
     """AP-13"""
     read, write = service.mint("alice", "--scope", "read"), service.mint("alice", "--scope", "write")
     assert service.get("/api/v1/sandbox", token=read).status == 200
-    assert refusal(service.post("/api/v1/run", code="print(1)", token=read)) == (403, "the token's scope has no `write`")
+    reply = service.post("/api/v1/run", code="print(1)", token=read)
+    assert refusal(reply) == (403, "the token's scope has no `write`") and "--scope" in reply.json["remedy"]
     assert service.post("/api/v1/run", code="print(1)", token=write).status == 200
     assert service.get("/api/v1/sandbox", token=write).status == 403
 

@@ -1,4 +1,6 @@
 """What is refused is named as it was sent, with what is allowed here or what to do instead."""
+import gzip
+
 import pytest
 
 from .helpers import Service
@@ -75,3 +77,12 @@ def test_a_path_that_cannot_be(service, path):
     """In an object, whatever there is to be quoted in it."""
     reply = service.get(path)
     assert reply.status in (400, 404) and reply.json["message"] and reply.json["remedy"], reply
+
+
+@pytest.mark.parametrize("method, path", [("POST", "/api/v1/run"), ("PUT", "/api/v1/sandbox/{}/files?path=x"), ("PUT", "/api/v1/sandbox/{}/archive")])
+def test_a_compressed_body(service, method, path):
+    """It would be no JSON, or stored as it is; `identity` is none."""
+    path = path.format(service.create()["sandbox_id"])
+    body = b'{"code": "1"}' if method == "POST" else bytes(1024)
+    refused(service.ask(method, path, gzip.compress(body), headers={"Content-Encoding": "gzip"}), 415, "'gzip'", "as it is")
+    assert service.ask(method, path, body, headers={"Content-Encoding": "Identity"}).status in (200, 201)

@@ -271,3 +271,20 @@ def test_a_stranger_gets_by_with_the_document_alone(service, spec):
     [found] = call("artifacts", box).json["artifacts"]
     assert call("get_file", box, query=f"?path=output/{found['name']}").body == b"art"
     assert call("destroy", box).json["destroyed"]
+
+
+LIMITS = json.loads((SOURCE / "docs/openapi.json").read_text())["components"]["schemas"]["limits"]["properties"]
+
+
+@pytest.mark.parametrize("name", [name for name, schema in LIMITS.items() if schema["type"] != "boolean"])
+def test_ranges_of_limits(service, name):
+    """Both ends are taken, whatever becomes of the program then, and nothing beyond."""
+    def ask(value):
+        return service.post("/api/v1/run", code="1", language="sh", resource_limits={name: value})
+    low, high = LIMITS[name]["minimum"], LIMITS[name].get("maximum", 10**6)
+    assert ask(low).status != 400
+    assert ask(low - (1 if isinstance(low, int) else low / 2)).json["field"] == f"resource_limits.{name}"
+    if name != "ptys":  # none, unless the operator says so
+        assert ask(high).status != 400 and ask(float(high)).status != 400
+    if "maximum" in LIMITS[name]:
+        assert ask(high + 1).json["field"] == f"resource_limits.{name}"
