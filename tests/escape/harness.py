@@ -49,6 +49,10 @@ class Escaped(AssertionError):
         self.kind, self.text = kind, text
 
 
+class NotMet(AssertionError):
+    """The attack never came to its wall, on a machine that was busy elsewhere: it shows nothing, and tests/run may make it again."""
+
+
 class Untestable(Exception):
     """This situation cannot show it; the reason stands in the table."""
 
@@ -71,6 +75,11 @@ class Refused(AssertionError):
 def escaped(kind, text):
     assert kind in KINDS, kind
     raise Escaped(kind, text)
+
+
+def met(is_so, text):
+    if not is_so:
+        raise NotMet(text)
 
 
 def kind_of(case, box):
