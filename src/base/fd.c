@@ -356,11 +356,12 @@ int coto_path_chmod(int dirfd, const char *name, unsigned mode)
 struct removal {
     int top;
     unsigned serial; /* of the next name in top */
-    int64_t until_us, patient_until_us;
+    int64_t until_us;
+    int64_t patient_until_us; /* 0: nobody has changed anything about so far */
     bool more; /* another turn is needed */
 };
 
-#define PATIENCE_US 2000000 /* with somebody who changes files and directories about */
+#define PATIENCE_US 2000000 /* with somebody who does */
 
 static bool is_late(const struct removal *r)
 {
@@ -368,7 +369,7 @@ static bool is_late(const struct removal *r)
 }
 
 /* A directory that is removed becomes the remover's own, where that is root: its owner, or whoever has it
- * open, adds nothing to it any more. */
+ * open, adds nothing to it any more. And its owner may write to it, whatever mode a program has left it with. */
 static int take(int dirfd, const char *name)
 {
     coto_auto_fd fd = coto_path_open_beneath(dirfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
@@ -383,8 +384,11 @@ static int take(int dirfd, const char *name)
 /* A directory that is a link, or something else, by now: it is looked at again. */
 static bool is_changed(struct removal *r)
 {
-    bool is = (errno == ENOTDIR || errno == ELOOP) && coto_clock_us() < r->patient_until_us;
-
+    if (errno != ENOTDIR && errno != ELOOP)
+        return false;
+    if (!r->patient_until_us)
+        r->patient_until_us = coto_clock_us() + PATIENCE_US;
+    bool is = coto_clock_us() < r->patient_until_us;
     r->more = r->more || is;
     return is;
 }
@@ -394,12 +398,12 @@ static int remove_entry(struct removal *r, int dirfd, const char *name)
 {
     if (unlinkat(dirfd, name, 0) == 0)
         return 0;
-    bool is_dir = errno == EISDIR;
+    bool is_no_file = errno == EISDIR || errno == ENOENT;
     if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0 || errno == ENOENT) /* somebody else was faster */
         return 0;
     if (errno == ENOTEMPTY || errno == EEXIST)
         return 1;
-    return is_dir && is_changed(r) ? 0 : -1;
+    return is_no_file && is_changed(r) ? 0 : -1;
 }
 
 /* Moves a non-empty directory into `top` under a name nobody has taken. Moving
@@ -443,20 +447,20 @@ static int empty_dir(struct removal *r, int dirfd)
     return failed ? -1 : 0;
 }
 
-/* A directory in `top`, which may be gone meanwhile. */
-static int sweep_one(struct removal *r, const char *name)
+/* A directory in `top`, which may be gone meanwhile; of what was none before none has been made. */
+static int sweep_one(struct removal *r, const char *name, bool was_dir)
 {
     if (take(r->top, name) && errno != ENOENT)
-        return is_changed(r) ? 0 : -1;
+        return was_dir && is_changed(r) ? 0 : -1;
     coto_auto_fd sub = coto_path_open_beneath(r->top, name, O_RDONLY | O_DIRECTORY, 0);
     if (sub < 0)
-        return errno == ENOENT || is_changed(r) ? 0 : -1;
+        return errno == ENOENT || (was_dir && is_changed(r)) ? 0 : -1;
     if (empty_dir(r, sub))
         return -1;
     if (unlinkat(r->top, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
         return 0;
     r->more = true;
-    return errno == ENOTEMPTY || errno == EEXIST ? 0 : -1; /* a mount stays, however often it is tried */
+    return errno == ENOTEMPTY || errno == EEXIST || is_changed(r) ? 0 : -1; /* a mount stays, however often it is tried */
 }
 
 static int sweep(struct removal *r)
@@ -474,7 +478,7 @@ static int sweep(struct removal *r)
             continue;
         int is_full = remove_entry(r, r->top, entry->d_name);
         bool is_file = is_full < 0 && errno == ENOTDIR;
-        if (is_file || (is_full && sweep_one(r, entry->d_name)))
+        if (is_file || (is_full && sweep_one(r, entry->d_name, is_full > 0)))
             failed = 1;
     }
     closedir(dir);
@@ -490,10 +494,9 @@ int coto_path_remove_tree_until(int dirfd, const char *name, int64_t until_us)
 {
     if (unlinkat(dirfd, name, 0) == 0 || unlinkat(dirfd, name, AT_REMOVEDIR) == 0)
         return 0;
-    if (geteuid() == 0)
-        (void)!take(dirfd, name);
+    (void)!take(dirfd, name);
     coto_auto_fd top = coto_path_open_beneath(dirfd, name, O_RDONLY | O_DIRECTORY, 0);
-    struct removal r = {.top = top, .until_us = until_us, .patient_until_us = coto_clock_us() + PATIENCE_US, .more = true};
+    struct removal r = {.top = top, .until_us = until_us, .more = true};
     if (top < 0)
         return -1;
     while (r.more) {

@@ -72,14 +72,14 @@ static int set_rules(SSL_CTX *context)
            SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1;
 }
 
-/* Of a client's own certificate nobody is the issuer, and every client would be refused. */
+/* Of a client's own certificate nobody is the issuer, and every client would be refused; unless it is its own. */
 static bool has_authority(SSL_CTX *context)
 {
     STACK_OF(X509_OBJECT) *all = X509_STORE_get0_objects(SSL_CTX_get_cert_store(context));
 
     for (int i = 0; i < sk_X509_OBJECT_num(all); i++) {
         X509 *certificate = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(all, i));
-        if (certificate && X509_check_ca(certificate) > 0)
+        if (certificate && (X509_check_ca(certificate) > 0 || X509_get_extension_flags(certificate) & EXFLAG_SS))
             return true;
     }
     return false;

@@ -236,15 +236,29 @@ static int helper_done(pid_t child, const char *program, struct coto_err *err)
     return 0;
 }
 
-static int write_map(pid_t pid, const char *file, unsigned inside, unsigned outside,
-                     struct coto_err *err)
+/* It is the process's own once that has executed its program, and root without CAP_DAC_OVERRIDE (a unit or a container with
+ * few capabilities) may not write what is another's. With that one's id for files it may; what the kernel asks for
+ * is CAP_SETUID, which stays. A raw call, because this is for this thread only. */
+static int write_as_owner(const char *path, const char *text, uid_t owner)
+{
+    if (coto_file_write_at(AT_FDCWD, path, text) == 0)
+        return 0;
+    if (errno != EACCES || geteuid() != 0)
+        return -1;
+    syscall(SYS_setfsuid, owner);
+    int failed = coto_file_write_at(AT_FDCWD, path, text);
+    int saved = errno;
+    syscall(SYS_setfsuid, 0);
+    errno = saved;
+    return failed;
+}
+
+static int write_map(pid_t pid, uid_t owner, const char *file, const char *text, struct coto_err *err)
 {
     char path[64];
-    char text[64];
 
     snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, file);
-    snprintf(text, sizeof text, "%u %u 1\n", inside, outside);
-    if (coto_file_write_at(AT_FDCWD, path, text))
+    if (write_as_owner(path, text, owner))
         return coto_err_set(err, COTO_ERR_WALL, errno, "user namespace: write %s", file);
     return 0;
 }
@@ -253,6 +267,8 @@ int coto_idmap_write(const struct coto_idmap *map, pid_t pid, uid_t uid, gid_t g
                      struct coto_err *err)
 {
     char path[64];
+    char uids[64];
+    char gids[64];
 
     if (map->kind == COTO_MAP_SUBUID) {
         pid_t a = start_helper(NEWUIDMAP, pid, uid, map->host_uid);
@@ -265,7 +281,9 @@ int coto_idmap_write(const struct coto_idmap *map, pid_t pid, uid_t uid, gid_t g
         if (coto_file_write_at(AT_FDCWD, path, "deny") && errno != ENOENT)
             return coto_err_set(err, COTO_ERR_WALL, errno, "user namespace: deny setgroups");
     }
-    if (write_map(pid, "uid_map", uid, map->host_uid, err))
+    snprintf(uids, sizeof uids, "%u %u 1\n", uid, map->host_uid);
+    snprintf(gids, sizeof gids, "%u %u 1\n", gid, map->host_gid);
+    if (write_map(pid, map->host_uid, "uid_map", uids, err))
         return -1;
-    return write_map(pid, "gid_map", gid, map->host_gid, err);
+    return write_map(pid, map->host_uid, "gid_map", gids, err);
 }

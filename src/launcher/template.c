@@ -251,6 +251,18 @@ void launcher_unpark(struct launcher *l, struct box *box)
     }
 }
 
+/* It will not be otherwise the next time. Told once: it is slower, and nothing else. */
+static void tell_refused(int why)
+{
+    static bool is_told;
+
+    if (is_told || (why != EPERM && why != EACCES))
+        return;
+    is_told = true;
+    fprintf(stderr, "coto-launch: Python is started anew in every sandbox, which takes several times as long: its copies may not join one: %s\n"
+                    "  remedy: give the service CAP_SYS_PTRACE and CAP_SYS_CHROOT (docs/SERVICE.md, systemd)\n", strerror(why));
+}
+
 void launcher_template_says(struct launcher *l, struct template *t)
 {
     unsigned char text[8];
@@ -267,6 +279,7 @@ void launcher_template_says(struct launcher *l, struct template *t)
     } else {
         t->forks++;
         l->status.parked += text[0] == COTO_TEMPLATE_OK;
+        tell_refused(n > 1 ? text[1] : 0);
         if (t->unasked > 0) {
             t->unasked--;
             box = NULL;

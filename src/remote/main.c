@@ -197,14 +197,22 @@ static int is_interrupted(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, c
     return interrupted;
 }
 
+/* What is ignored stays so, as nohup wants it. */
+static void set_handlers(void (*from)(int), void (*to)(int))
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    const struct sigaction action = {.sa_handler = to};
+    struct sigaction before;
+
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler == from)
+            sigaction(signals[i], &action, NULL);
+}
+
 /* Whoever reads an object gets one. The service sees the connection end, and ends the run. */
 static void hear_signals(struct remote *r)
 {
-    const struct sigaction action = {.sa_handler = on_signal};
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        sigaction(signals[i], &action, NULL);
+    set_handlers(SIG_DFL, on_signal);
     curl_easy_setopt(r->curl, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(r->curl, CURLOPT_XFERINFOFUNCTION, is_interrupted);
 }
@@ -256,6 +264,7 @@ static int run(struct remote *r)
     if (r->answer.json)
         hear_signals(r);
     CURLcode code = curl_easy_perform(r->curl);
+    set_handlers(on_signal, SIG_DFL); /* whoever does not read what is written now is not waited for */
     curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &status);
     if (interrupted && code == CURLE_ABORTED_BY_CALLBACK)
         return tell_interrupted(r);

@@ -1,11 +1,14 @@
 """coto run --server: the same output, exit status and result as without."""
 import contextlib
+import fcntl
 import json
 import os
 import re
 import signal
 import socket
 import subprocess
+import sys
+import termios
 import threading
 import time
 
@@ -358,3 +361,23 @@ def test_an_interrupted_one_has_an_object_too(service, signo):
     out = json.loads(process.communicate(timeout=PATIENCE)[0])
     assert process.returncode == 128 + signo and f"signal {signo:d}" in out["error"]["message"], out
     wait_until(lambda: '"state":"running"' not in service.get("/api/v1/executions").body.decode().replace(" ", ""), "its end")
+
+
+def test_what_is_ignored_does_not_interrupt(service):
+    """As nohup wants it."""
+    process = subprocess.Popen([COTO, "run", "--json", server(service), "--lang", "python", "-c", "import time\ntime.sleep(1)"],
+                               stdout=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    wait_until(lambda: '"state":"running"' in service.get("/api/v1/executions").body.decode().replace(" ", ""), "its beginning")
+    process.send_signal(signal.SIGHUP)
+    assert json.loads(process.communicate(timeout=PATIENCE)[0])["verdict"] == "ok" and process.returncode == 0
+
+
+def test_who_does_not_read_the_object_can_end_it(service):
+    """All of it is there by then, and nothing is waited for but the reader."""
+    read, write = os.pipe()
+    process = subprocess.Popen([COTO, "run", "--json", server(service), "--lang", "python", "-c", "print('x' * 3000000)"], stdout=write)
+    os.close(write)
+    wait_until(lambda: int.from_bytes(fcntl.ioctl(read, termios.FIONREAD, bytes(4)), sys.byteorder) == 1 << 16, "a full pipe")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) == -signal.SIGTERM
+    os.close(read)

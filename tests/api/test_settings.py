@@ -126,6 +126,16 @@ def test_check_says_what_is_wrong_with_a_certificate(production, name, file, wor
     assert serve("--check", *(f"--{key}={value}" for key, value in production.settings.items())).returncode == 0
 
 
+def test_a_client_may_be_its_own_authority(production):
+    """A certificate that nobody else has signed is trusted as itself."""
+    own = production.pki / "own.crt"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=own", "-days", "2",
+                    "-addext", "basicConstraints=critical,CA:FALSE", "-keyout", own.with_suffix(".key"), "-out", own], check=True, capture_output=True)
+    production.settings = {key: value for key, value in production.settings.items() if key != "client-crl"} | {"client-ca": own}
+    production.start()
+    assert production.is_let_in(production.context(own)) and not production.is_let_in(production.context())
+
+
 @only(ROOT)
 def test_check_of_a_place_that_the_front_cannot_reach(tmp_path):
     place = tmp_path / "private"

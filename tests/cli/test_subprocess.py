@@ -117,6 +117,12 @@ def test_ends_with_its_supervisor(leftovers):
         assert time.monotonic() - began < 2
 
 
+def test_a_workspace_that_may_not_be_written_goes_too(leftovers):
+    """Whatever mode its program has left it with."""
+    assert ok(run(*LEVEL, "--", "sh", "-c", "echo x > f; mkdir -p d/e; echo y > d/e/g; chmod 000 d/e; chmod 555 d .; echo done")) == b"done\n"
+    assert not leftovers(2)
+
+
 def test_a_deep_tree_is_ended_whole(leftovers):
     """Each a child of the one before, deeper than coto-init's stack could follow."""
     script = ("mkfifo bottom; f() { if [ $1 -gt 0 ]; then ( f $(($1 - 1)); : ); else echo $$ > bottom; sleep 60; fi; }\n"

@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from .helpers import (CGROUPS, COTO, CORE, ROOT, SOURCE, WAITER, descendants, environment, inside, on_terminal, read,
+from .helpers import (CGROUPS, COTO, CORE, ROOT, SOURCE, WAITER, descendants, environment, inside, on_terminal, only, read,
                       run, run_json, running, sh, status_of)
 
 NAMESPACES = {"user": "user_namespace", "pid": "pid_namespace", "mnt": "mount_namespace",
@@ -446,3 +446,13 @@ def test_process_names_tell_the_story():
         names = [row[1] for row in descendants(it.process.pid).values()]
         assert any(name.startswith("coto-init") for name in names), names
         assert ("coto-guard" in names) == CGROUPS
+
+
+@only(ROOT)
+def test_a_root_that_may_not_write_to_the_files_of_others():
+    """As in a unit or a container with few capabilities: the id map of a sandbox is its own."""
+    def drop():
+        for number in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+            assert ctypes.CDLL(None).prctl(24, number, 0, 0, 0) == 0
+    for _ in range(5):
+        assert run_json("--", "true", preexec_fn=drop)["missing_walls"] == run_json("--", "true")["missing_walls"]

@@ -17,7 +17,11 @@ static int scratch_fd = -1;
 
 static void scratch_remove(void)
 {
-    coto_path_remove_tree(AT_FDCWD, scratch_path);
+    char *name = strrchr(scratch_path, '/');
+
+    *name++ = '\0'; /* it is below that one, and nothing else is looked at */
+    coto_auto_fd where = open(scratch_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    coto_path_remove_tree(where, name);
 }
 
 /* root/ is where names may lead, outside/ is where they must not. */

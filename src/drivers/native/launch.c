@@ -108,6 +108,8 @@ static int make_stream(struct native *n, struct native_launch *launch, struct co
         n->base.parked_fd = sv[0];
         launch->fds[4] = sv[1];
         launch->fds[5] = n->used_fd < 0 ? -1 : fcntl(n->used_fd, F_DUPFD_CLOEXEC, 3);
+        if (n->used_fd >= 0 && launch->fds[5] < 0) /* nobody would hear of its sockets */
+            return coto_err_set(err, COTO_ERR_LIMIT, errno, "channel to a parked process");
     }
     bool frames = getenv("COTO_TEST_FRAMES") != NULL || !coto_up("stdio");
     for (int i = 0; i < 3; i++) {

@@ -86,13 +86,23 @@ static bool set_limits(struct maker *maker)
 static int make_net(struct maker *maker)
 {
     int fd = -1;
-    bool is_made = coto_ns_make_net(&fd) == 0 && set_limits(maker);
+    int why = coto_ns_make_net(&fd);
+    bool is_made = why == 0 && set_limits(maker);
 
     go_home();
+    errno = why;
     if (is_made)
         return fd;
     coto_own_close(&fd);
     return -1;
+}
+
+/* A right that is missing will be missing: CAP_NET_ADMIN sets a loopback up, and a unit may have left it out. */
+static bool may_make(struct maker *maker)
+{
+    coto_auto_fd fd = make_net(maker);
+
+    return fd >= 0 || (errno != EPERM && errno != EACCES);
 }
 
 /* ---- the stock ---- */
@@ -161,7 +171,7 @@ static int most(void)
 }
 
 /* False: nobody makes any ahead. */
-static bool start_maker(void)
+static bool start_maker(struct maker *maker)
 {
     static int is_there = -1;
     struct beginning beginning = {0};
@@ -174,7 +184,7 @@ static bool start_maker(void)
     is_there = 0;
     own_net_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     /* Root of a user namespace in a network of somebody else's can leave that, and not come back. */
-    if (own_net_fd < 0 || setns(own_net_fd, CLONE_NEWNET) || pthread_barrier_init(&beginning.is_made, NULL, 2))
+    if (own_net_fd < 0 || setns(own_net_fd, CLONE_NEWNET) || !may_make(maker) || pthread_barrier_init(&beginning.is_made, NULL, 2))
         return false;
     stock.max = most();
     sigfillset(&all);
@@ -226,7 +236,7 @@ void native_net_find(struct native *n)
 {
     static struct maker maker = {.proc_fd = -1};
 
-    if (n->root != COTO_ROOT_GIVEN || !n->plan->parked || !start_maker())
+    if (n->root != COTO_ROOT_GIVEN || !n->plan->parked || !start_maker(&maker))
         return;
     n->net_fd = take();
     if (n->net_fd < 0 && !n->plan->parked_late)
