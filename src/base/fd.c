@@ -147,9 +147,27 @@ int coto_file_write_at(int dirfd, const char *name, const char *text)
 {
     coto_auto_fd fd = openat(dirfd, name, O_WRONLY | O_CLOEXEC);
 
-    if (fd < 0)
-        return -1;
+    return fd < 0 ? -1 : coto_fd_write_value(fd, text);
+}
+
+int coto_path_open_as(const char *path, int flags, uid_t owner)
+{
+    int fd = open(path, flags | O_CLOEXEC);
+
+    if (fd >= 0 || errno != EACCES || geteuid() != 0)
+        return fd;
+    syscall(SYS_setfsuid, owner); /* libc's own would be for all threads */
+    fd = open(path, flags | O_CLOEXEC);
+    int saved = errno;
+    syscall(SYS_setfsuid, 0);
+    errno = saved;
+    return fd;
+}
+
+int coto_fd_write_value(int fd, const char *text)
+{
     size_t len = strlen(text);
+
     /* Kernel files take a value in one write or not at all. */
     ssize_t n = write(fd, text, len);
     if (n >= 0 && (size_t)n != len)

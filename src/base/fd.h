@@ -28,6 +28,10 @@ ssize_t coto_file_read_words_at(int dirfd, const char *name, char *text, size_t 
 char coto_proc_stat(long pid, int field, int count, int64_t *ret_numbers);
 /* Writes text to an existing (kernel) file relative to dirfd; 0 or -1. */
 int coto_file_write_at(int dirfd, const char *name, const char *text);
+int coto_fd_write_value(int fd, const char *text);
+/* As open(2), of what belongs to `owner`: root without CAP_DAC_OVERRIDE (a unit or a container with few capabilities)
+ * may not open it, but may take on that one's id for files. Every other capability stays. */
+int coto_path_open_as(const char *path, int flags, uid_t owner);
 int coto_fd_set_nonblock(int fd, int on);
 /* One byte and up to 64 descriptors over a UNIX socket; 0 or -1 with errno. */
 int coto_fd_send(int socket, char byte, const int *fds, int count);

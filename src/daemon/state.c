@@ -27,8 +27,10 @@ int coto_state_dir(const char *given, char *to, size_t size, struct coto_err *er
         coto_err_set(err, COTO_ERR_USAGE, 0, "--state-dir '%s': must be an absolute path", given);
         return -1;
     }
-    if (given || systemd)
-        len = snprintf(to, size, "%s", given ? given : systemd);
+    if (given)
+        len = snprintf(to, size, "%s", given);
+    else if (systemd) /* below it: itself, with all that is in it, systemd takes away from the front at every start */
+        len = snprintf(to, size, "%s/serve", systemd);
     else if (getuid() == 0)
         len = snprintf(to, size, "/var/lib/coto/serve");
     else if (state)

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* given (may be NULL), else systemd's STATE_DIRECTORY, else /var/lib/coto/serve for root (beside its
+/* given (may be NULL), else `serve` in systemd's STATE_DIRECTORY, else /var/lib/coto/serve for root (beside its
  * images, in a directory that stays root's) and $XDG_STATE_HOME/coto or ~/.local/state/coto for
  * others. */
 int coto_state_dir(const char *given, char *to, size_t size, struct coto_err *err);

@@ -236,29 +236,14 @@ static int helper_done(pid_t child, const char *program, struct coto_err *err)
     return 0;
 }
 
-/* It is the process's own once that has executed its program, and root without CAP_DAC_OVERRIDE (a unit or a container with
- * few capabilities) may not write what is another's. With that one's id for files it may; what the kernel asks for
- * is CAP_SETUID, which stays. A raw call, because this is for this thread only. */
-static int write_as_owner(const char *path, const char *text, uid_t owner)
-{
-    if (coto_file_write_at(AT_FDCWD, path, text) == 0)
-        return 0;
-    if (errno != EACCES || geteuid() != 0)
-        return -1;
-    syscall(SYS_setfsuid, owner);
-    int failed = coto_file_write_at(AT_FDCWD, path, text);
-    int saved = errno;
-    syscall(SYS_setfsuid, 0);
-    errno = saved;
-    return failed;
-}
-
 static int write_map(pid_t pid, uid_t owner, const char *file, const char *text, struct coto_err *err)
 {
     char path[64];
 
     snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, file);
-    if (write_as_owner(path, text, owner))
+    /* It is the process's own once that has executed its program. */
+    coto_auto_fd fd = coto_path_open_as(path, O_WRONLY, owner);
+    if (fd < 0 || coto_fd_write_value(fd, text))
         return coto_err_set(err, COTO_ERR_WALL, errno, "user namespace: write %s", file);
     return 0;
 }

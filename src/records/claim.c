@@ -1,6 +1,7 @@
 /* The directory: private, ours, and used by one daemon. */
 #include "records/records.h"
 
+#include "base/fd.h"
 #include "base/own.h"
 
 #include <errno.h>
@@ -64,7 +65,7 @@ int coto_records_claim(const char *dir, unsigned uid, unsigned gid, int *ret_fd,
         coto_err_set(err, COTO_ERR_SYSTEM, errno, "make state directory '%s'", dir);
         return coto_err_remedy(err, "use --state-dir DIR with a directory that can be written");
     }
-    coto_auto_fd fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    coto_auto_fd fd = coto_path_open_as(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, uid);
     if (fd < 0)
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "open state directory '%s'", dir);
     if (check_owner(dir, fd, uid, gid, err))

@@ -106,7 +106,7 @@ class Service:
 
     def begin(self, *flags):
         """Starts it, without waiting until it serves."""
-        command = [self.program, "serve", "--port=0", f"--state-dir={self.state}",
+        command = [self.program, "serve", "--port=0", *([f"--state-dir={self.state}"] if self.state else []),
                    f"--runtime-dir={self.runtime}", *self.flags, *flags]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,

@@ -4,13 +4,14 @@ import ctypes
 import os
 import pathlib
 import re
+import signal
 
 import pytest
 
 from cli.helpers import only
 
 from .daemon import Daemon
-from .helpers import ROOT, SOURCE
+from .helpers import ROOT, SOURCE, wait_until
 
 UNITS = SOURCE / "deploy/systemd"
 PR_CAPBSET_DROP = 24
@@ -31,19 +32,23 @@ def capabilities(*files):
     return set(" ".join(re.findall(r"^CapabilityBoundingSet=(.*)$", "\n".join((UNITS / name).read_text() for name in files), re.M)).split())
 
 
-@contextlib.contextmanager
-def confined_to(names):
-    """A service that can never have others."""
+def bound_to(names):
+    """What makes a process, before it is one, such as can never have others."""
     libc, kept = ctypes.CDLL(None), {NUMBERS[name] for name in names}
 
     def drop():
         for number in range(41):
             if number not in kept:
                 libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0)
+    return drop
+
+
+@contextlib.contextmanager
+def confined_to(names):
     it = Daemon("--high-isolation=none")
-    it.before = drop
+    it.before = bound_to(names)
     with it:
-        assert bounds_of(it.launcher) == bounds_of("self") & sum(1 << number for number in kept) != bounds_of("self"), "control"
+        assert bounds_of(it.launcher) == bounds_of("self") & sum(1 << NUMBERS[name] for name in names) != bounds_of("self"), "control"
         yield it
 
 
@@ -69,6 +74,42 @@ def test_a_unit_leaves_it_what_it_needs(files):
         assert service.run(IS_A_COPY).json["stdout"] == "True\n"
         assert "coto-nets" in threads(service.launcher) and SLOW not in service.messages, service.messages
         assert service.stop() == 0
+
+
+def start_as_systemd_does(service):
+    """What StateDirectory= names is the unit's user's before every start, with all that is in it: root's. What is right at its top is
+    taken for right."""
+    top = service.room / "var"
+    top.mkdir(exist_ok=True)
+    if top.stat().st_uid != 0:
+        for path in [top, *top.rglob("*")]:
+            os.chown(path, 0, 0)
+    top.chmod(int(re.search(r"^StateDirectoryMode=(.*)$", (UNITS / "coto.service").read_text(), re.M)[1], 8))
+    service.start()
+
+
+@only(ROOT)
+def test_a_unit_can_be_started_again(monkeypatch):
+    """What is the front's stays the front's, and whoever starts the next front reaches it."""
+    it = Daemon("--high-isolation=none")
+    monkeypatch.setenv("STATE_DIRECTORY", str(it.room / "var"))
+    it.state = None
+    it.before = bound_to(capabilities("coto.service"))
+    try:
+        start_as_systemd_does(it)
+        told = [it.run("print(1)").json["execution_id"]]
+        front = it.front
+        os.kill(front, signal.SIGKILL)
+        wait_until(lambda: it.front not in (0, front) and it.is_ready(), "another front")
+        told.append(it.run("print(2)").json["execution_id"])
+        assert it.stop() == 0
+        start_as_systemd_does(it)
+        assert it.run("print(3)").json["stdout"] == "3\n"
+        assert set(told) <= {row["execution_id"] for row in it.get("/api/v1/executions").json["executions"]}
+        assert (it.room / "var/serve/records.db").stat().st_uid == int(it.front_status()["Uid"].split()[0]) != 0, "control"
+        assert it.stop() == 0
+    finally:
+        it.__exit__()
 
 
 @only(ROOT)
