@@ -26,7 +26,7 @@ test: ## build and run every test; ends with "N passed, N failed"
 	@$(MAKE) --no-print-directory all weak
 	@tests/run $(BUILD)
 
-test-vm: ## the suites on Debian's own kernel in QEMU: cgroup v2, AppArmor; ends with "N passed, N failed"
+test-vm: ## the suites on Debian's own kernel in QEMU: cgroup v2, AppArmor, systemd; ends with "N passed, N failed"
 	@tools/install-deps vm
 	@$(MAKE) --no-print-directory all weak
 	@tests/vm/run $(BUILD)

@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 KERNEL = "linux-image-cloud-amd64"  # its dependency is the kernel of the day
 PACKAGES = """bash coreutils dash debianutils diffutils findutils grep gzip hostname login mawk
     mount passwd procps sed tar util-linux base-files base-passwd libc-bin busybox-static
-    apparmor e2fsprogs iproute2 kmod strace uidmap bubblewrap runc crun
+    systemd apparmor e2fsprogs iproute2 kmod strace uidmap bubblewrap runc crun
     python3 python3-pytest python3-yaml libyaml-0-2 libssl3 libjansson4 libsqlite3-0 libzstd1 liblzma5 libcurl4
     gcc libc6-dev linux-libc-dev musl-tools make perl""".split()
 MODULES = ["virtio_pci", "virtio_blk", "squashfs", "overlay", "ext4"]
@@ -109,6 +109,7 @@ def configure(root):
     shutil.copy(masters / "group.master", root / "etc/group")
     (root / "etc/hostname").write_text("machine\n")
     (root / "etc/hosts").write_text("127.0.0.1 localhost machine\n")
+    (root / "etc/machine-id").write_text("0123456789abcdef" * 2 + "\n")  # a machine without one is asked for its settings
     (root / "etc/fstab").touch()  # without it umount(8) refuses whoever is not root, in a namespace of his own too
     for link, target in LINKS.items():
         (root / link).unlink(missing_ok=True)
