@@ -45,6 +45,20 @@ static enum being who_is(pid_t pid)
     return state[2] == 'Z' || state[2] == 'X' ? GONE : LAUNCHER;
 }
 
+/* A launcher that had others beside it in a delegated group made its own above that one (kernel/cgroup.c); whoever is
+ * alone there, as the keeper of a next life is, would make them in it. */
+static bool sweep_above(const char *dir, const char *prefix)
+{
+    char above[256];
+    int len = snprintf(above, sizeof above, "%s", dir);
+    char *slash = len > 0 && (size_t)len < sizeof above ? strrchr(above, '/') : NULL;
+
+    if (!slash || slash == above)
+        return true;
+    *slash = '\0';
+    return sweep_dir(above, prefix);
+}
+
 bool coto_sweep(pid_t launcher)
 {
     struct coto_cgroup_host host = {0};
@@ -61,5 +75,7 @@ bool coto_sweep(pid_t launcher)
     for (int i = 0; host.version && i < COTO_CG_COUNT; i++)
         if (host.parent[i][0] && (host.version == 1 || i == COTO_CG_MEMORY))
             all &= sweep_dir(host.parent[i], prefix);
+    if (host.must_leave)
+        all &= sweep_above(host.parent[COTO_CG_MEMORY], prefix);
     return all;
 }
