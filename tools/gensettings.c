@@ -11,7 +11,7 @@ static const char head[] =
     "Written from `src/schema/settings.h`. Each is a flag (`--name VALUE`) and a key of the configuration file, which is YAML:\n"
     "`--config FILE`, else `/etc/coto/serve.yaml` when root starts the service and it exists. A flag wins over the file. A file that\n"
     "anybody but root and the user who starts the service could have written is refused. `coto serve --check` reads\n"
-    "all of it, keys and certificates included, and says what is wrong.\n"
+    "all of it, keys and certificates included, looks where socket and records are to be, and says what is wrong.\n"
     "\n"
     "SIGHUP reads file, keys and certificates again. *live* changes then; *file*: the named file is read again, also when\n"
     "it is seen to change; *start*: a change needs a restart, and the service says so.\n"

@@ -745,7 +745,7 @@ int coto_keeper_check(const struct coto_settings *settings, struct coto_err *err
         return -1;
     coto_files_close(&files);
     failed =
-        coto_files_check_time(settings, err) || check_state_dir(settings, err) ||
+        coto_files_check_time(settings, err) || coto_place_check(settings, err) || check_state_dir(settings, err) ||
         coto_policy_init(&policy, err) ||
         coto_policy_apply_profile(&policy, coto_settings_text(settings, COTO_SET_PROFILE), err);
     coto_policy_fini(&policy);

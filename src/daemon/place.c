@@ -36,23 +36,62 @@ static void default_dir(char *to, size_t size)
         snprintf(to, size, "/tmp/coto-%u", (unsigned)getuid());
 }
 
+static void name_dir(const struct coto_settings *settings, char *to, size_t size)
+{
+    const char *asked = coto_settings_text(settings, COTO_SET_RUNTIME_DIR);
+
+    if (*asked)
+        snprintf(to, size, "%s", asked);
+    else
+        default_dir(to, size);
+}
+
+static int check_dir(const char *dir, struct coto_err *err)
+{
+    struct stat st;
+
+    if (lstat(dir, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == getuid() && !(st.st_mode & 077))
+        return 0;
+    coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "'%s' is not a directory of yours alone", dir);
+    return coto_err_remedy(err, "remove it, chmod 700 it, or name another with --runtime-dir");
+}
+
+/* Whether this user may make that file, or directory, where it is to be. */
+static int check_above(const char *path, struct coto_err *err)
+{
+    char above[4096];
+
+    snprintf(above, sizeof above, "%s", path);
+    char *slash = strrchr(above, '/');
+    if (slash)
+        slash[slash == above] = '\0';
+    if (access(slash ? above : ".", W_OK | X_OK) == 0)
+        return 0;
+    coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '%s'", path);
+    return coto_err_remedy(err, "make '%s' and let this user write there, or name another place", above);
+}
+
 static int make_dir(struct coto_place *place, const struct coto_settings *settings,
                     struct coto_err *err)
 {
-    const char *asked = coto_settings_text(settings, COTO_SET_RUNTIME_DIR);
+    name_dir(settings, place->dir, sizeof place->dir);
+    if (mkdir(place->dir, 0700) && errno != EEXIST) {
+        int e = errno;
+        return check_above(place->dir, err) ? -1 : coto_err_set(err, COTO_ERR_SYSTEM, e, "make '%s'", place->dir);
+    }
+    return check_dir(place->dir, err);
+}
+
+int coto_place_check(const struct coto_settings *settings, struct coto_err *err)
+{
+    const char *asked = coto_settings_text(settings, COTO_SET_SOCKET);
+    char dir[4096];
     struct stat st;
 
-    if (*asked)
-        snprintf(place->dir, sizeof place->dir, "%s", asked);
-    else
-        default_dir(place->dir, sizeof place->dir);
-    if (mkdir(place->dir, 0700) && errno != EEXIST)
-        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '%s'", place->dir);
-    if (lstat(place->dir, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == getuid() &&
-        !(st.st_mode & 077))
-        return 0;
-    coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "'%s' is not a directory of yours alone", place->dir);
-    return coto_err_remedy(err, "remove it, chmod 700 it, or name another with --runtime-dir");
+    name_dir(settings, dir, sizeof dir);
+    if (lstat(dir, &st) == 0 ? check_dir(dir, err) : check_above(dir, err))
+        return -1;
+    return *asked && strcmp(asked, "none") != 0 ? check_above(asked, err) : 0;
 }
 
 static int open_lock(const struct coto_place *place, const char *name)

@@ -35,6 +35,8 @@ struct coto_place {
  * that are not among them, and writes the token. Whatever others can reach is TLS. */
 int coto_place_open(const struct coto_settings *settings, struct coto_place *ret_place,
                     struct coto_err *err);
+/* Whether its directory and socket could be made, without making them. */
+int coto_place_check(const struct coto_settings *settings, struct coto_err *err);
 /* Closes, and removes the socket and the token. */
 void coto_place_close(struct coto_place *place);
 /* Notes the launcher's pid for the next life. */

@@ -55,22 +55,34 @@ static bool reaches(const char *dir, unsigned uid, unsigned gid)
     return pid < 0 || status == 0;
 }
 
+/* What is above it, as far as it is there already. */
+static void cut_to_what_is_there(char *path)
+{
+    char *slash = strrchr(path, '/');
+
+    while (slash) {
+        slash[slash == path] = '\0';
+        if (slash == path || access(path, F_OK) == 0)
+            return;
+        slash = strrchr(path, '/');
+    }
+}
+
 int coto_state_check(const char *dir, unsigned uid, unsigned gid, struct coto_err *err)
 {
+    bool is_there = access(dir, F_OK) == 0;
     char above[4096];
-    int len = snprintf(above, sizeof above, "%s", dir);
-    char *slash = len > 0 && (size_t)len < sizeof above ? strrchr(above, '/') : NULL;
 
-    if (getuid() != 0)
-        return 0;
-    /* It is given to the front; what is above it, as far as it is there already, is not. */
-    while (slash && slash > above) {
-        *slash = '\0';
-        if (access(above, F_OK) == 0)
-            break;
-        slash = strrchr(above, '/');
+    snprintf(above, sizeof above, "%s", dir);
+    cut_to_what_is_there(above);
+    if (getuid() != 0) {
+        if (access(is_there ? dir : above, W_OK | X_OK) == 0)
+            return 0;
+        coto_err_set(err, COTO_ERR_USAGE, errno, "state-dir '%s'", dir);
+        return coto_err_remedy(err, "let this user write to '%s', or use another directory", is_there ? dir : above);
     }
-    if (!slash || slash == above || reaches(above, uid, gid))
+    /* It is given to the front; what is above it is not. */
+    if (reaches(above, uid, gid))
         return 0;
     coto_err_set(err, COTO_ERR_USAGE, 0, "state-dir '%s': uid %u of the front cannot reach it", dir, uid);
     return coto_err_remedy(err, "let others pass through '%s' and what is above it (chmod o+x), or use another directory", above);

@@ -149,6 +149,34 @@ def test_check_of_a_place_that_the_front_cannot_reach(tmp_path):
     assert serve("--check", f"--state-dir={place}/a/b").returncode == 0
 
 
+def test_check_of_places_that_cannot_be(service):
+    """As the start does, and nothing is made."""
+    room = service.room / "places"
+    room.mkdir()
+    (room / "open").mkdir()
+    (room / "open").chmod(0o755)
+    (room / "file").write_text("")
+    for flag, words in ((f"--runtime-dir={room}/none/here", f"make '{room}/none'"), (f"--runtime-dir={room}/open", "chmod 700"),
+                        (f"--runtime-dir={room}/file", "is not a directory of yours alone"), (f"--socket={room}/none/api.sock", f"make '{room}/none'"),
+                        (f"--runtime-dir={room}/file/here", f"make '{room}/file'")):
+        done = serve("--check", flag)
+        assert done.returncode and not done.stdout and words in done.stderr, done
+        status, text = service.fails(flag)
+        assert status == done.returncode and flag.split("=")[1] in text, text
+    assert serve("--check", f"--runtime-dir={room}/here", f"--socket={room}/api.sock").returncode == 0
+    assert sorted(it.name for it in room.iterdir()) == ["file", "open"]
+
+
+@only(not ROOT)
+def test_check_of_records_that_cannot_be_written(tmp_path):
+    (tmp_path / "closed").mkdir(mode=0o500)
+    for below in ("closed", "closed/a/b"):
+        done = serve("--check", f"--state-dir={tmp_path}/{below}")
+        assert done.returncode == 64 and "Permission denied" in done.stderr and f"write to '{tmp_path}/closed'" in done.stderr, done
+    assert serve("--check", f"--state-dir={tmp_path}/a/b").returncode == 0
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["closed"]
+
+
 def test_check_of_a_good_file(service):
     done = serve("--check", "--config", write(service, "port: 0\nqueue: 12\n"))
     assert (done.returncode, done.stdout) == (0, "settings, keys and certificates are fine\n")
