@@ -154,6 +154,7 @@ static int adopt_sandboxes(struct coto_api *api, struct coto_err *err)
             s->held = held.number;
             if (held.sandbox)
                 attach(s, &held, api->control_fd);
+            api_sandbox_note_missing(s);
             api_sandbox_add(api, s);
             api_record_last(api, s, "alive");
         }

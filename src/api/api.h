@@ -194,6 +194,8 @@ struct api_sandbox {
     struct coto_sandbox *box;
     struct coto_policy policy; /* what it was created with; executions start from it */
     struct coto_plan plan;     /* the box refers to it */
+    coto_wallset missing; /* walls and limits that do not hold; all of them until that is known */
+    bool knows_missing;
     bool ends_with_front; /* there was too much to tell the next one */
     uint64_t held; /* adopted: the launcher's number of it; its stream comes later */
     unsigned next_proc;
@@ -469,6 +471,12 @@ void api_sandbox_drop(struct coto_api *api, struct api_sandbox *sandbox, const c
 /* Ends one that is idle; the table's entry is gone at once. */
 void api_sandbox_end(struct coto_api *api, struct api_sandbox *sandbox);
 
+/* show.c */
+/* Walls and limits that are wanted in it and not up. */
+coto_wallset api_missing_walls(const struct coto_sandbox *box);
+/* While nothing runs in it. */
+void api_sandbox_note_missing(struct api_sandbox *s);
+void api_write_limits(const struct coto_plan *plan, coto_wallset missing, struct coto_json *json);
 void api_write_created(const struct coto_api *api, const struct api_sandbox *sandbox,
                        struct coto_buf *out);
 

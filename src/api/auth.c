@@ -17,10 +17,17 @@
 #include <strings.h>
 #include <time.h>
 
+/* One text for every reason: a stranger learns nothing from it. */
 static int refuse(struct coto_err *err)
 {
-    /* One text for every reason: a stranger learns nothing from it. */
     coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "no valid token");
+    coto_err_remedy(err, "the one that was sent is not good: the local one is new with every start of the service; of others `coto token show` tells why");
+    return 401;
+}
+
+static int refuse_none(struct coto_err *err)
+{
+    refuse(err);
     coto_err_remedy(err, "send Authorization: Bearer TOKEN");
     return 401;
 }
@@ -130,9 +137,9 @@ int api_authorize(struct api_call *call, struct coto_err *err)
     if (header)
         return strncasecmp(header, "Bearer ", 7) == 0 /* in any case: RFC 9110, 11.1 */
                    ? by_token(call, header + 7, err)
-                   : refuse(err);
+                   : refuse_none(err);
     if (!is_owner(call->api, peer))
-        return refuse(err);
+        return refuse_none(err);
     snprintf(call->caller.tenant, sizeof call->caller.tenant, "uid:%d", peer->uid);
     return 0;
 }

@@ -68,7 +68,7 @@ static int check_ceiling(struct api_job *job, enum coto_opt opt, const char *nam
     snprintf(job->field, sizeof job->field, "%s", name);
     coto_err_set(&job->err, COTO_ERR_POLICY, 0, "%s: the service allows %s at most", name,
                  coto_buf_str(&most));
-    return coto_err_remedy(&job->err, "ask for less");
+    return coto_err_remedy(&job->err, "ask for less: `at_most` in GET /api/v1/capabilities");
 }
 
 /* MiB as bytes: 256, 0.0625 or "256", but not "256m". */
@@ -142,13 +142,15 @@ static int set_env(struct api_job *job)
 {
     const char *key;
     json_t *value;
+    char name[80];
 
     json_object_foreach (json_object_get(job->body, "env"), key, value) {
         coto_auto_buf item = {0};
+        snprintf(name, sizeof name, "env.%.60s", key);
         if (strchr(key, '='))
-            return fail(job, "env", "a name has '=' in it", "send an object of names and values: {\"NAME\": \"value\"}");
+            return fail(job, name, "a name has '=' in it", "send an object of names and values: {\"NAME\": \"value\"}");
         coto_buf_addf(&item, "%s=%s", key, json_string_value(value));
-        if (set_option(job, COTO_OPT_ENV, "env", coto_buf_str(&item)))
+        if (set_option(job, COTO_OPT_ENV, name, coto_buf_str(&item)))
             return -1;
     }
     return 0;
@@ -327,6 +329,28 @@ static int is_code(const struct coto_plan *plan, const char *target)
     return plan->file_count && strcmp(plan->files[0].target, target) == 0;
 }
 
+/* One of them would have to be a directory. */
+static bool is_above(const char *a, const char *b)
+{
+    size_t n = strlen(a);
+
+    return strncmp(a, b, n) == 0 && b[n] == '/';
+}
+
+static int check_place(struct api_job *job, const char *name, const char *target)
+{
+    const struct coto_plan *plan = &job->plan;
+    coto_auto_buf output = {0};
+
+    coto_buf_addf(&output, "%s/output", plan->workdir);
+    if (strcmp(coto_buf_str(&output), target) == 0)
+        return fail(job, name, "is the directory of artifacts", "put files into it, or take another name");
+    for (size_t i = 0; i < plan->file_count; i++)
+        if (is_above(plan->files[i].target, target) || is_above(target, plan->files[i].target))
+            return fail(job, name, "would be a file and a directory", "give one of the files another name");
+    return 0;
+}
+
 static int take_file(struct api_job *job, const json_t *item, size_t index,
                      struct coto_plan_file *ret_file)
 {
@@ -345,6 +369,10 @@ static int take_file(struct api_job *job, const json_t *item, size_t index,
         snprintf(job->field, sizeof job->field, "%s.path", name);
         return -1;
     }
+    char where[80];
+    snprintf(where, sizeof where, "%s.path", name);
+    if (check_place(job, where, coto_buf_str(&target)))
+        return -1;
     if (is_code(&job->plan, coto_buf_str(&target)))
         return fail(job, name, "is where the code itself goes", "give the file another name");
     if (text)

@@ -37,6 +37,10 @@ int api_callback_check(struct api_job *job)
         return coto_err_remedy(&job->err,
                                "an operator can set `callback-origin` and `callback-key`");
     }
+    if (!strstr(url, "://")) {
+        coto_err_set(&job->err, COTO_ERR_USAGE, 0, "callback_url: it is no URL");
+        return coto_err_remedy(&job->err, "send the whole of it, from https:// on");
+    }
     for (const char *const *origin = config->callback_origins; is_plain(url) && *origin; origin++)
         if (is_of_origin(url, *origin)) {
             job->field[0] = '\0';

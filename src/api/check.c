@@ -104,14 +104,17 @@ static int check_texts(struct api_job *job, const struct coto_body_field *field,
 {
     const json_t *item;
     size_t i;
+    char one[NAME];
 
     if (!json_is_array(value))
         return fail(job, name, "must be a list of texts");
     if (field->max > 0 && (int64_t)json_array_size(value) > field->max)
         return fail(job, name, "has too many items");
     json_array_foreach (value, i, item)
-        if (!json_is_string(item))
-            return fail(job, name, "must be a list of texts");
+        if (!json_is_string(item)) {
+            snprintf(one, sizeof one, "%s[%zu]", name, i);
+            return fail(job, one, "must be a text");
+        }
     return 0;
 }
 
@@ -120,14 +123,17 @@ static int check_pairs(struct api_job *job, const struct coto_body_field *field,
 {
     const char *key;
     json_t *item;
+    char one[NAME];
 
     if (!json_is_object(value))
         return fail(job, name, "must be an object of texts");
     if (field->max > 0 && (int64_t)json_object_size(value) > field->max)
         return fail(job, name, "has too many items");
     json_object_foreach (value, key, item)
-        if (!json_is_string(item))
-            return fail(job, name, "must be an object of texts");
+        if (!json_is_string(item)) {
+            snprintf(one, sizeof one, "%s.%.60s", name, key);
+            return fail(job, one, "must be a text");
+        }
     return 0;
 }
 
@@ -147,6 +153,20 @@ static bool is_said_before(json_t *limits, const char *key, const struct coto_li
     return false;
 }
 
+static int unknown_limit(struct api_job *job, const char *name, const char *key)
+{
+    struct coto_nearest best = {0};
+
+    for (unsigned i = 0; i < coto_limit_count; i++)
+        coto_nearest_offer(&best, key, coto_limits[i].name);
+    fail(job, name, "no such limit");
+    if (coto_body_field(COTO_BODY_run, key) || strcmp(key, "timeout") == 0)
+        return coto_err_remedy(&job->err, "it goes beside resource_limits: %s", strcmp(key, "timeout") == 0 ? "timeout_seconds" : key);
+    if (best.name)
+        return coto_err_remedy(&job->err, "did you mean '%s'?", best.name);
+    return coto_err_remedy(&job->err, "GET /openapi.json lists what there is");
+}
+
 static int check_limits(struct api_job *job, const char *name, json_t *value)
 {
     const char *key;
@@ -160,7 +180,7 @@ static int check_limits(struct api_job *job, const char *name, json_t *value)
         bool is_bool = limit && coto_options[limit->opt].type == COTO_TYPE_BOOL;
         snprintf(full, sizeof full, "%s.%.60s", name, key);
         if (!limit)
-            return fail(job, full, "no such limit (see GET /openapi.json)");
+            return unknown_limit(job, full, key);
         if (is_bool ? !json_is_boolean(item) : !json_is_string(item) && !json_is_number(item))
             return fail(job, full,
                         is_bool ? "must be true or false" : "must be a number or a text");

@@ -273,6 +273,7 @@ static void write_execution(struct api_job *job)
     coto_json_bool(&json, "state_found", r->facts.state_found);
     coto_json_bool(&json, "state_kept", r->facts.state_kept);
     coto_json_str(&json, "state_note", state_note(job));
+    coto_report_json_missing(r->walls, &json);
     if (job->plan.want_artifacts)
         coto_report_json_artifacts(r, &json);
     coto_json_end(&json, '}');

@@ -197,6 +197,7 @@ static void list(struct api_job *job, int channel_fd)
     coto_buf_addc(&job->reply, '\n');
     if (found == 0) {
         coto_err_set(&job->err, COTO_ERR_USAGE, 0, "before: no such execution");
+        coto_err_remedy(&job->err, "take `next` of the page before, or leave it out for the newest");
         snprintf(job->field, sizeof job->field, "before");
     }
 }

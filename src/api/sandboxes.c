@@ -1,9 +1,8 @@
-/* Sandboxes that callers hold: create, list, show, destroy, and their end by time. */
+/* Sandboxes that callers hold: create, destroy, and their end by time. */
 #include "api/api.h"
 
 #include "auth/jwt.h"
 #include "base/own.h"
-#include "base/units.h"
 #include "core/workfiles.h"
 
 #include <errno.h>
@@ -85,6 +84,7 @@ struct api_job *api_sandbox_job(struct api_call *call)
     if (s->state != API_IDLE) {
         coto_err_set(&err, COTO_ERR_LIMIT, 0, "the sandbox is busy with another request, or ending");
         coto_err_remedy(&err, "wait for it, or create another sandbox");
+        coto_http_add_header(call->request, "Retry-After", "1");
         api_reply_error(call->request, 409, &err, "");
         return NULL;
     }
@@ -105,6 +105,7 @@ void api_sandbox_release(struct api_job *job)
     s->job = NULL;
     s->used_us = coto_clock_us();
     s->state = API_IDLE;
+    api_sandbox_note_missing(s);
     if (job->lost)
         s->ended_as = "lost";
     if (job->lost || ending)
@@ -195,20 +196,6 @@ static void create(struct api_job *job, int channel_fd)
     api_record_sandbox(job, "alive");
 }
 
-void api_write_created(const struct coto_api *api, const struct api_sandbox *s, struct coto_buf *out)
-{
-    struct coto_json json = {.out = out};
-
-    coto_json_begin(&json, NULL, '{');
-    coto_json_str(&json, "sandbox_id", s->id);
-    coto_json_str(&json, "access_token", s->token);
-    coto_json_str(&json, "created_at", s->created_at);
-    coto_json_int(&json, "lifetime_seconds", api->config.lifetime_ms / 1000);
-    coto_json_int(&json, "idle_seconds", api->config.idle_ms / 1000);
-    coto_json_end(&json, '}');
-    coto_buf_addc(out, '\n');
-}
-
 static void created(struct api_job *job)
 {
     struct api_sandbox *s = job->sandbox;
@@ -217,6 +204,7 @@ static void created(struct api_job *job)
         api_sandbox_free(s);
         return;
     }
+    api_sandbox_note_missing(s);
     api_sandbox_add(job->api, s);
     if (job->life != job->api->life) { /* it ended with the launcher that made it */
         api_sandbox_drop(job->api, s, "lost");
@@ -369,73 +357,4 @@ void coto_api_tick(void *arg)
     api_forget_revoked(api, (int64_t)time(NULL));
     api_tenants_expire(api, now);
     coto_loop_timer(api->loop, TICK_MS, coto_api_tick, api);
-}
-
-/* ---- show ---- */
-
-/* With three digits behind the point. */
-static void write_limit(struct coto_json *json, const char *key, int64_t value, int64_t unit)
-{
-    if (value == COTO_UNIT_NONE)
-        coto_json_null(json, key);
-    else if (unit == 1)
-        coto_json_int(json, key, value);
-    else
-        coto_json_ms(json, key, value / unit * 1000 + value % unit * 1000 / unit);
-}
-
-static void write_limits(const struct coto_plan *plan, struct coto_json *json)
-{
-    coto_json_begin(json, "limits", '{');
-    write_limit(json, "timeout_seconds", plan->timeout_ms, 1000);
-    write_limit(json, "memory_mb", plan->memory_bytes, COTO_MB);
-    write_limit(json, "cpu", plan->cpus_milli, 1000);
-    write_limit(json, "pids", plan->pids, 1);
-    write_limit(json, "disk_mb", plan->disk_bytes, COTO_MB);
-    write_limit(json, "tmp_mb", plan->tmp_bytes, COTO_MB);
-    write_limit(json, "output_bytes", plan->output_bytes, 1);
-    coto_json_end(json, '}');
-}
-
-static void write_sandbox(const struct api_sandbox *s, struct coto_json *json, const char *key)
-{
-    static const char *const states[] = {"idle", "busy", "ending"};
-
-    coto_json_begin(json, key, '{');
-    coto_json_str(json, "sandbox_id", s->id);
-    coto_json_str(json, "agent_id", s->agent[0] ? s->agent : NULL);
-    coto_json_str(json, "state", states[s->state]);
-    coto_json_str(json, "created_at", s->created_at);
-    coto_json_int(json, "executions", s->executions);
-    coto_json_str(json, "language", coto_policy_str(&s->policy, COTO_OPT_LANG));
-    coto_json_str(json, "isolation_level", s->plan.isolation == COTO_ISOLATION_PROCESS ? "standard" : "high");
-    write_limits(&s->plan, json);
-    coto_json_end(json, '}');
-}
-
-void coto_api_show(struct api_call *call)
-{
-    coto_auto_buf body = {0};
-    struct coto_json json = {.out = &body};
-
-    write_sandbox(api_sandbox_find(call->api, call->id), &json, NULL);
-    coto_buf_addc(&body, '\n');
-    api_reply(call->request, 200, &body);
-}
-
-void coto_api_list(struct api_call *call)
-{
-    coto_auto_buf body = {0};
-    struct coto_json json = {.out = &body};
-
-    coto_json_begin(&json, NULL, '{');
-    coto_json_begin(&json, "sandboxes", '[');
-    for (int i = 0; i < API_BUCKETS; i++)
-        for (const struct api_sandbox *s = call->api->buckets[i]; s; s = s->next)
-            if (strcmp(s->tenant, call->caller.tenant) == 0)
-                write_sandbox(s, &json, NULL);
-    coto_json_end(&json, ']');
-    coto_json_end(&json, '}');
-    coto_buf_addc(&body, '\n');
-    api_reply(call->request, 200, &body);
 }

@@ -202,6 +202,23 @@ static void say_wall(const struct api_job *job, int wall, struct coto_json *json
     coto_json_end(json, '}');
 }
 
+static void say_most(const struct coto_policy *ceiling, struct coto_json *json)
+{
+    const struct coto_plan most = {
+        .timeout_ms = coto_policy_num(ceiling, COTO_OPT_TIMEOUT),
+        .memory_bytes = coto_policy_num(ceiling, COTO_OPT_MEMORY),
+        .cpus_milli = coto_policy_num(ceiling, COTO_OPT_CPUS),
+        .pids = coto_policy_num(ceiling, COTO_OPT_PIDS),
+        .disk_bytes = coto_policy_num(ceiling, COTO_OPT_DISK),
+        .tmp_bytes = coto_policy_num(ceiling, COTO_OPT_TMP_SIZE),
+        .output_bytes = coto_policy_num(ceiling, COTO_OPT_OUTPUT_LIMIT),
+    };
+
+    coto_json_begin(json, "at_most", '{');
+    api_write_limits(&most, 0, json);
+    coto_json_end(json, '}');
+}
+
 static void say_capabilities(struct api_job *job, bool has_high, const struct coto_err *why)
 {
     struct coto_json json = {.out = &job->reply};
@@ -220,6 +237,15 @@ static void say_capabilities(struct api_job *job, bool has_high, const struct co
         if (coto_plan_has_tool(&job->plan, coto_languages[i].tool))
             coto_json_str(&json, NULL, coto_languages[i].name);
     coto_json_end(&json, ']');
+    coto_json_begin(&json, "profiles", '[');
+    for (unsigned i = 0; i < coto_profile_count; i++)
+        if (coto_ceiling_has_word(job->api->config.profiles, coto_profiles[i].name))
+            coto_json_str(&json, NULL, coto_profiles[i].name);
+    coto_json_end(&json, ']');
+    coto_json_begin(&json, "limits", '{');
+    api_write_limits(&job->plan, api_missing_walls(job->box), &json);
+    coto_json_end(&json, '}');
+    say_most(job->api->config.ceiling, &json);
     say_high(job, has_high, why, &json);
     say_self(&job->api->config.self, &json);
     coto_json_begin(&json, "walls", '{');

@@ -75,6 +75,8 @@ static void transferred(struct api_job *job)
     }
     if (!job->status && job->err.sys_errno == ENOSPC)
         job->status = 413;
+    if (job->err.kind == COTO_ERR_INPUT && !job->status)
+        snprintf(job->field, sizeof job->field, "path");
     if (job->err.sys_errno == EBUSY)
         coto_err_remedy(&job->err, "something in the sandbox goes on writing there: end it, or try again");
 }
@@ -178,10 +180,6 @@ static void put_file(struct api_job *job, int channel_fd)
         coto_json_int(&json, "bytes", bytes);
         coto_json_end(&json, '}');
         coto_buf_addc(&job->reply, '\n');
-    }
-    if (job->err.sys_errno == EISDIR || job->err.sys_errno == ENOTDIR || job->err.sys_errno == ELOOP) {
-        snprintf(job->field, sizeof job->field, "path");
-        coto_err_remedy(&job->err, "a path with directories before its last name, and no link in it");
     }
     api_transfer_close(job, &files);
 }
@@ -293,6 +291,8 @@ static void put_archive(struct api_job *job, int channel_fd)
         coto_json_end(&json, '}');
         coto_buf_addc(&job->reply, '\n');
     }
+    if (job->err.kind == COTO_ERR_INPUT && job->err.sys_errno != ENOSPC)
+        job->status = 400; /* of a member, which its text names, and not of the path */
     coto_tar_reader_fini(&tar);
     api_transfer_close(job, &files);
 }

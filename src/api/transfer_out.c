@@ -146,6 +146,12 @@ static int find_directory(void *arg, const char *name, mode_t mode, int64_t byte
     return 0;
 }
 
+static void refuse_file(struct api_job *job)
+{
+    coto_err_set(&job->err, COTO_ERR_INPUT, 0, "'%s' is a file, not a directory", coto_buf_str(&job->code));
+    coto_err_remedy(&job->err, "GET files has a single one");
+}
+
 static void get_archive(struct api_job *job, int channel_fd)
 {
     struct coto_workfiles files = api_transfer_open(job, channel_fd);
@@ -158,9 +164,7 @@ static void get_archive(struct api_job *job, int channel_fd)
 
     if (coto_workfiles_get(&files, api_transfer_path(job), 0, 0, &look, &job->err) == 0 &&
         !S_ISDIR(mode))
-        coto_err_set(&job->err, COTO_ERR_INPUT, 0, "it is a file, not a directory");
-    if (job->err.kind == COTO_ERR_INPUT)
-        coto_err_remedy(&job->err, "GET files has a single one");
+        refuse_file(job);
     if (!job->err.kind) {
         api_flow_begin(job, "application/x-tar", -1);
         if (coto_workfiles_collect(&files, api_transfer_path(job), job->sandbox->plan.disk_bytes,

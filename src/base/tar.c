@@ -22,7 +22,7 @@ enum {
 static int refuse(struct coto_err *err, const char *why)
 {
     coto_err_set(err, COTO_ERR_INPUT, 0, "archive: %s", why);
-    return coto_err_remedy(err, "send a plain tar file with regular files and directories only");
+    return coto_err_remedy(err, "send a plain tar file, not compressed, with regular files and directories only");
 }
 
 /* ---- reading ---- */
@@ -127,14 +127,14 @@ static int begin_other(struct coto_tar_reader *r, const unsigned char *block, co
                        struct coto_err *err)
 {
     char type = (char)block[TYPE];
-    char why[96];
+    char why[256];
 
     if ((type == '1' || type == '2') && r->sink.link)
         return begin_link(r, block, name, err);
     if ((type == '3' || type == '4' || type == '6') && r->sink.special && !r->left)
         return r->sink.special(r->sink.arg, name, err);
-    snprintf(why, sizeof why, "member %lld is a link, device or of another kind that is not taken",
-             (long long)r->members);
+    snprintf(why, sizeof why, "member %lld, '%.120s', is a link, device or of another kind that is not taken",
+             (long long)r->members, name);
     return refuse(err, why);
 }
 

@@ -56,6 +56,10 @@ static int check_private(const char *path, struct coto_err *err)
 {
     struct stat st;
 
+    if (!*path) {
+        coto_err_set(err, COTO_ERR_USAGE, 0, "tls-key: it is missing, and tls-certificate is there");
+        return coto_err_remedy(err, "name the key of that certificate");
+    }
     if (stat(path, &st))
         return coto_err_set(err, COTO_ERR_INPUT, errno, "tls-key '%s'", path);
     if (!(st.st_mode & S_IRWXO))

@@ -695,6 +695,19 @@ static void choose_user(const struct coto_settings *settings, unsigned *ret_uid,
     *ret_gid = getuid() ? getgid() : is_other ? user->pw_gid : NOBODY;
 }
 
+static int check_state_dir(const struct coto_settings *settings, struct coto_err *err)
+{
+    const char *asked = coto_settings_text(settings, COTO_SET_STATE_DIR);
+    char dir[4096];
+    unsigned uid, gid;
+
+    choose_user(settings, &uid, &gid);
+    return coto_state_dir(*asked ? asked : NULL, dir, sizeof dir, err) ||
+                   coto_state_check(dir, uid, gid, err)
+               ? -1
+               : 0;
+}
+
 int coto_keeper_run(struct coto_settings *settings)
 {
     static struct keeper k = {.signal_fd = -1, .talk_fd = -1, .launch_fd = -1};
@@ -712,25 +725,12 @@ int coto_keeper_run(struct coto_settings *settings)
     coto_ceiling_walls(settings, &k.walls);
     int status = watch_signals(&k, &err) || coto_ceiling_read(settings, &k.ceiling, &err) ||
                          coto_files_read(settings, k.uid, &k.files, &err) ||
-                         coto_place_open(settings, &k.place, &err)
+                         check_state_dir(settings, &err) || coto_place_open(settings, &k.place, &err)
                      ? coto_keeper_fail(&err)
                      : live(&k);
     end_orphans(&k);
     coto_place_close(&k.place);
     return status;
-}
-
-static int check_state_dir(const struct coto_settings *settings, struct coto_err *err)
-{
-    const char *asked = coto_settings_text(settings, COTO_SET_STATE_DIR);
-    char dir[4096];
-    unsigned uid, gid;
-
-    choose_user(settings, &uid, &gid);
-    return coto_state_dir(*asked ? asked : NULL, dir, sizeof dir, err) ||
-                   coto_state_check(dir, uid, gid, err)
-               ? -1
-               : 0;
 }
 
 int coto_keeper_check(const struct coto_settings *settings, struct coto_err *err)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -70,9 +71,14 @@ static void cut_to_what_is_there(char *path)
 
 int coto_state_check(const char *dir, unsigned uid, unsigned gid, struct coto_err *err)
 {
-    bool is_there = access(dir, F_OK) == 0;
+    struct stat st;
+    bool is_there = stat(dir, &st) == 0;
     char above[4096];
 
+    if (is_there && !S_ISDIR(st.st_mode)) {
+        coto_err_set(err, COTO_ERR_USAGE, ENOTDIR, "state-dir '%s'", dir);
+        return coto_err_remedy(err, "name a directory; it is made where there is none");
+    }
     snprintf(above, sizeof above, "%s", dir);
     cut_to_what_is_there(above);
     if (getuid() != 0) {

@@ -26,7 +26,10 @@ static int tls_err(struct coto_err *err, const char *what, const char *file)
     unsigned long code = ERR_peek_last_error();
     unsigned long first = ERR_peek_error(); /* the kernel's word, before OpenSSL's of the same */
     bool is_sys = ERR_GET_LIB(first) == ERR_LIB_SYS;
-    const char *reason = is_sys ? strerror(ERR_GET_REASON(first)) : ERR_reason_error_string(code);
+    /* "PEM lib" says only who complains: what it says comes first. */
+    const char *reason = is_sys                                     ? strerror(ERR_GET_REASON(first))
+                         : ERR_GET_REASON(code) == ERR_R_PEM_LIB ? ERR_reason_error_string(first)
+                                                                    : ERR_reason_error_string(code);
 
     coto_err_set(err, COTO_ERR_INPUT, 0, "TLS: %s '%s': %s", what, file ? file : "",
                  reason ? reason : "cannot be used");

@@ -38,11 +38,25 @@ static int write_fields(int fd, const struct coto_frame *frame)
     return 0;
 }
 
+/* None is followed, wherever it leads. */
+static int is_link(const char *what, const char *path, int saved, struct coto_err *err)
+{
+    coto_err_set(err, COTO_ERR_INPUT, 0, "%s: '%s' is a link, or behind one", what, path);
+    err->sys_errno = saved;
+    return coto_err_remedy(err, "links are not followed: name what it points to");
+}
+
 static int put_failed(const char *path, int saved, struct coto_err *err)
 {
-    coto_err_set(err, COTO_ERR_INPUT, saved, "copy into sandbox: '%s'", path);
+    static const char what[] = "copy into sandbox";
+
+    if (saved == ELOOP || saved == EXDEV)
+        return is_link(what, path, saved, err);
+    coto_err_set(err, COTO_ERR_INPUT, saved, "%s: '%s'", what, path);
     if (saved == ENOSPC)
         return coto_err_remedy(err, "raise --disk (or --inodes), or --tmp-size for /tmp");
+    if (saved == EISDIR || saved == ENOTDIR || saved == ENXIO)
+        return coto_err_remedy(err, "something else has that name, or is where a directory must be: take another name, or remove it");
     return coto_err_remedy(err, "copy to the workspace or /tmp; use --mount for other places");
 }
 
@@ -57,7 +71,7 @@ int init_put(struct init *init, const struct coto_frame *frame, struct coto_err 
         return coto_err_set(err, COTO_ERR_INTERNAL, 0, "put: no path");
     int base = base_of(init, &path);
     if (coto_path_make_parents(base, path, 0755))
-        return coto_err_set(err, COTO_ERR_INPUT, errno, "copy into sandbox: '%s'", text);
+        return put_failed(text, errno, err);
     coto_auto_fd fd =
         coto_path_open_beneath(base, path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK, 0600);
     if (fd < 0 || write_fields(fd, frame) || fchmod(fd, mode))
@@ -284,11 +298,14 @@ int init_collect(struct init *init, const struct coto_frame *frame, struct coto_
 
 static int name_failed(const char *what, const char *path, int saved, struct coto_err *err)
 {
-    coto_err_set(err, saved == ENOENT || saved == ENOTDIR ? COTO_ERR_NOTFOUND : COTO_ERR_INPUT, saved,
-                 "%s: '%s'", what, path);
     if (saved == ELOOP || saved == EXDEV)
-        return coto_err_remedy(err, "links are not followed: name what it points to");
-    return -1;
+        return is_link(what, path, saved, err);
+    if (saved == ENXIO) { /* a socket */
+        coto_err_set(err, COTO_ERR_INPUT, 0, "%s: '%s' is neither file nor directory", what, path);
+        return coto_err_remedy(err, "only those can be fetched: have a program write what is in it to a file");
+    }
+    return coto_err_set(err, saved == ENOENT || saved == ENOTDIR ? COTO_ERR_NOTFOUND : COTO_ERR_INPUT, saved,
+                        "%s: '%s'", what, path);
 }
 
 static void send_names(struct collect *c, int fd)
@@ -328,8 +345,7 @@ int init_get(struct init *init, const struct coto_frame *frame, struct coto_err 
     if (fd < 0 || fstat(fd, &st))
         return name_failed("read in sandbox", text, errno, err);
     if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
-        return coto_err_set(err, COTO_ERR_INPUT, 0, "read in sandbox: '%s' is neither file nor directory",
-                            text);
+        return name_failed("read in sandbox", text, ENXIO, err);
     send_name(init, ".", 1, &st);
     if (S_ISREG(st.st_mode))
         send_data(&c, fd, (uint64_t)st.st_size <= most ? (uint64_t)st.st_size : 0);

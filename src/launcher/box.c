@@ -139,6 +139,21 @@ static void fail(struct launcher *l, struct box *box, const struct coto_err *err
     launcher_end_box(l, box, NULL);
 }
 
+/* Of those that are kept ready, which are the operator's own. Told once: requests are told every time. */
+static void tell_missing(const struct box *box)
+{
+    static bool is_told;
+    coto_auto_buf names = {0};
+
+    for (int i = 0; i < COTO_WALL_COUNT && box->shelf && !is_told; i++)
+        if (box->sandbox->walls[i].wanted && !box->sandbox->walls[i].up)
+            coto_buf_addf(&names, "%s%s", names.len ? ", " : "", coto_walls[i].name);
+    is_told |= box->shelf != NULL;
+    if (names.len)
+        fprintf(stderr, "coto serve: sandboxes do without %s; results say so\n  remedy: `coto doctor` tells what this host lacks\n",
+                coto_buf_str(&names));
+}
+
 static void on_frame(struct launcher *l, struct box *box, const struct coto_frame *frame)
 {
     struct coto_err err = {0};
@@ -156,6 +171,7 @@ static void on_frame(struct launcher *l, struct box *box, const struct coto_fram
     launcher_unwatch(l, box->sandbox->stream_fd);
     drop_reader(l, box);
     is_made(l, box);
+    tell_missing(box);
     if (box->plan.parked_late) {
         launcher_await_want(l, box);
     } else if (box->plan.parked) {

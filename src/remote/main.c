@@ -128,8 +128,10 @@ static int set_token(struct remote *r)
 
     if (!*path)
         return 0;
-    if (coto_file_read_at(AT_FDCWD, path, token, sizeof token) < 0)
-        return coto_err_set(&r->err, COTO_ERR_INPUT, errno, "--token-file '%s'", path);
+    if (coto_file_read_at(AT_FDCWD, path, token, sizeof token) < 0) {
+        coto_err_set(&r->err, COTO_ERR_INPUT, errno, "--token-file '%s'", path);
+        return coto_err_remedy(&r->err, "coto serve says at its start where the token is; coto token mint makes one of a service");
+    }
     coto_buf_addf(&line, "Authorization: Bearer %s", token);
     r->headers = curl_slist_append(r->headers, coto_buf_str(&line));
     return 0;

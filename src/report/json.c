@@ -82,6 +82,12 @@ void coto_report_json_walls(const struct coto_wall_state walls[COTO_WALL_COUNT],
     for (int i = 0; i < COTO_WALL_COUNT; i++)
         add_wall(json, coto_walls[i].name, &walls[i]);
     coto_json_end(json, '}');
+    coto_report_json_missing(walls, json);
+}
+
+void coto_report_json_missing(const struct coto_wall_state walls[COTO_WALL_COUNT],
+                              struct coto_json *json)
+{
     coto_json_begin(json, "missing_walls", '[');
     for (int i = 0; i < COTO_WALL_COUNT; i++)
         if (walls[i].wanted && !walls[i].up)

@@ -14,6 +14,8 @@ void coto_report_json(const struct coto_result *result, const struct coto_plan *
 /* Its parts that a report file shares: "walls": {...} and "missing_walls": [...]. */
 void coto_report_json_walls(const struct coto_wall_state walls[COTO_WALL_COUNT],
                             struct coto_json *json);
+void coto_report_json_missing(const struct coto_wall_state walls[COTO_WALL_COUNT],
+                              struct coto_json *json);
 /* "artifacts": [...] and "artifacts_skipped"; with contents where they were kept. */
 void coto_report_json_artifact(const struct coto_artifact *artifact, struct coto_json *json);
 void coto_report_json_artifacts(const struct coto_result *result, struct coto_json *json);

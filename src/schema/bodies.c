@@ -13,6 +13,8 @@
 #define ONE_WORD(id, word, doc) word "|"
 #define ERR_WORD(id, code, http, word, doc) word "|"
 #define HTTP_WORD(status, word) word "|"
+#define UNWRITTEN \
+    ". What a program still held back when a limit ended it is not there: Python holds back some KiB, unless env has PYTHONUNBUFFERED=1 or the reply is a stream"
 
 #define F(bodies, name, kind, of, flags, min, max, words, doc) \
     {bodies, name, COTO_KIND_##kind, COTO_BODY_##of, F_##flags, min, max, words, doc},
@@ -22,7 +24,7 @@ enum { F_PLAIN = 0, F_MUST = COTO_FIELD_MUST, F_NULLABLE = COTO_FIELD_NULL, F_MU
 const struct coto_body_field coto_body_fields[] = {
     F(IN_RUNS, "code", TEXT, none, MUST, 0, 16 * COTO_MB, "", "the program's text; it becomes main.py (main.js, ...) in the workspace, and coto-main.py in a sandbox that is kept")
     F(IN_ALL, "language", NAME, none, PLAIN, 0, 64, "",
-      "language of the code: python unless the profile says otherwise")
+      "language of the code, python unless the profile says otherwise: a name of `languages` in GET capabilities, or a usual short form of it (js, cpp, py)")
     F(IN_RUNS, "input", ANY, none, PLAIN, 0, 0, "",
       "reaches the code as JSON on its standard input, its numbers as they were written; not together with stdin")
     F(IN_RUNS, "stdin", TEXT, none, PLAIN, 0, 16 * COTO_MB, "",
@@ -37,7 +39,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN_NEW, "resource_limits", LIMITS, none, PLAIN, 0, 0, "", "limits of the sandbox")
     F(IN_NEW, "isolation_level", WORD, none, PLAIN, 0, 0, "standard|high",
       "standard: namespaces and every kernel wall; high: a container, gVisor's unless the operator says otherwise, refused (422) where the host has none")
-    F(IN_NEW, "profile", NAME, none, PLAIN, 0, 64, "", "built-in policy to start from")
+    F(IN_NEW, "profile", NAME, none, PLAIN, 0, 64, "", "built-in policy to start from: a name of `profiles` in GET capabilities")
     F(IN_NEW | IN(sandbox) | IN(record) | IN(callback), "agent_id", NAME, none, NULLABLE, 0, 120, "",
       "the caller's own name for who runs this; the length is that of its UTF-8")
     F(IN_ALL, "cold", BOOL, none, PLAIN, 0, 0, "",
@@ -66,7 +68,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(event_output), "data_base64", TEXT, none, PLAIN, 0, 0, "",
       "the same bytes exactly, where they are no UTF-8 text")
     F(IN(execution), "output", TEXT, none, MUST, 0, 0, "",
-      "what the program wrote to its standard output")
+      "what the program wrote to its standard output" UNWRITTEN)
     F(IN(execution), "output_base64", TEXT, none, PLAIN, 0, 0, "",
       "the same bytes exactly, where they are no UTF-8 text")
     F(IN(execution), "output_truncated", BOOL, none, MUST, 0, 0, "", "it wrote more than was kept")
@@ -101,7 +103,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(metrics_of), "memory_peak_mb", NUMBER, none, MUST_NULL, -1, 0, "",
       "peak of the sandbox so far")
     F(IN(result), "stdout", TEXT, none, MUST, 0, 0, "",
-      "what the program wrote; bytes that are no UTF-8 appear as U+FFFD")
+      "what the program wrote; bytes that are no UTF-8 appear as U+FFFD" UNWRITTEN)
     F(IN(result), "stdout_base64", TEXT, none, PLAIN, 0, 0, "",
       "the same bytes exactly, where they are no UTF-8 text")
     F(IN(result), "stdout_bytes_seen", INT, none, MUST, 0, 0, "", "bytes the program wrote")
@@ -113,7 +115,9 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(result), "stderr_bytes_seen", INT, none, MUST, 0, 0, "", "bytes the program wrote")
     F(IN(result), "stderr_bytes_kept", INT, none, MUST, 0, 0, "", "bytes that were passed on")
     F(IN(result), "stderr_truncated", BOOL, none, MUST, 0, 0, "", "fewer were kept than seen")
-    F(IN(result) | IN(artifacts), "artifacts", LIST, artifact, MUST, 0, 0, "",
+    F(IN(result), "artifacts", LIST, artifact, MUST, 0, 0, "",
+      "files left in output/; none unless the request says `artifacts`")
+    F(IN(artifacts), "artifacts", LIST, artifact, MUST, 0, 0, "",
       "files left in output/")
     F(IN(execution), "artifacts", LIST, artifact, PLAIN, 0, 0, "",
       "files left in output/, when asked for")
@@ -137,8 +141,10 @@ const struct coto_body_field coto_body_fields[] = {
       "SHA-256 of the system-call filter")
     F(IN(result) | IN(capabilities), "walls", MAP, wall, MUST, 0, 0, "",
       "every wall and limit by name")
-    F(IN(result), "missing_walls", TEXTS, none, MUST, 0, 0, "",
-      "walls that were wanted and are not up")
+    F(OUT_RUNS, "missing_walls", TEXTS, none, MUST, 0, 0, "",
+      "walls and limits that were wanted and are not up")
+    F(IN(created) | IN(sandbox), "missing_walls", TEXTS, none, MUST_NULL, 0, 0, "",
+      "walls and limits that were wanted and do not hold in it, as far as that shows before something has run. null: not known yet, the service has just started again and something runs in it")
     F(IN(wall), "up", BOOL, none, MUST, 0, 0, "", "read back from the kernel, or measured")
     F(IN(wall), "wanted", BOOL, none, PLAIN, 0, 0, "", "the policy asks for it")
     F(IN(wall), "mechanism", TEXT, none, MUST_NULL, 0, 0, "", "what enforces it")
@@ -153,11 +159,11 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(created) | IN(sandbox) | IN(destroyed), "sandbox_id", UUID, none, MUST, 0, 0, "",
       "of the sandbox")
     F(IN(created), "access_token", TEXT, none, MUST, 0, 0, "",
-      "bearer token for this sandbox alone")
+      "bearer token for this sandbox alone: all of /api/v1/sandbox/{id} but DELETE, and its executions by their ids")
     F(IN(created) | IN(sandbox), "created_at", TIME, none, MUST, 0, 0, "", "when")
-    F(IN(created), "lifetime_seconds", INT, none, MUST, 0, 0, "",
+    F(IN(created) | IN(sandbox), "lifetime_seconds", INT, none, MUST, 0, 0, "",
       "it ends after this at the latest, or with the execution that runs then")
-    F(IN(created), "idle_seconds", INT, none, MUST, 0, 0, "",
+    F(IN(created) | IN(sandbox), "idle_seconds", INT, none, MUST, 0, 0, "",
       "it ends when it was unused for this long")
     F(IN(record) | IN(callback), "sandbox_id", UUID, none, MUST_NULL, 0, 0, "", "null: it had one of its own")
     F(IN(record), "state", WORD, none, MUST, 0, 0, "queued|running|finished|error|interrupted",
@@ -171,7 +177,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(sandbox), "executions", INT, none, MUST, 0, 0, "", "how many there were")
     F(IN(sandbox), "language", TEXT, none, MUST_NULL, 0, 0, "", "of its code")
     F(IN(sandbox), "isolation_level", WORD, none, MUST, 0, 0, "standard|high", "what is around it")
-    F(IN(sandbox), "limits", OBJECT, in_force, MUST, 0, 0, "", "what holds in it, asked for or not")
+    F(IN(sandbox), "limits", OBJECT, in_force, MUST, 0, 0, "", "what holds in it, asked for or not; null: no limit does")
     F(IN(in_force), "timeout_seconds", NUMBER, none, MUST_NULL, 0, 0, "", "wall-clock limit of an execution that asks for no other")
     F(IN(in_force), "memory_mb", NUMBER, none, MUST_NULL, -1, 0, "", "memory of all its processes, in MiB")
     F(IN(in_force), "cpu", NUMBER, none, MUST_NULL, -1, 0, "", "CPUs")
@@ -208,6 +214,9 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(front), "seccomp_filter", TEXT, none, MUST, 0, 0, "", "SHA-256 of the filter")
     F(IN(front), "landlock_abi", INT, none, MUST, 0, 0, "", "0: this kernel has no Landlock")
     F(IN(front), "dumpable", BOOL, none, MUST, 0, 0, "", "others of its user could read its memory")
+    F(IN(capabilities), "limits", OBJECT, in_force, MUST, 0, 0, "", "of a sandbox for which nothing is asked; those in force are in GET sandbox/{id}")
+    F(IN(capabilities), "at_most", OBJECT, in_force, MUST, 0, 0, "", "what the operator lets a request ask for; null: anything")
+    F(IN(capabilities), "profiles", TEXTS, none, MUST, 0, 0, "", "what profile may be")
     F(IN(capabilities), "isolation_levels", TEXTS, none, MUST, 0, 0, "",
       "what isolation_level may be")
     F(IN(capabilities), "high", OBJECT, high, MUST, 0, 0, "", "what isolation_level high is here")

@@ -22,8 +22,8 @@ const unsigned coto_event_count = sizeof coto_events / sizeof coto_events[0];
 
 #define STREAM "1 or true: answer with server-sent events, as with Accept: text/event-stream"
 #define KEY                                                                                        \
-    "1 to 255 visible characters of the caller's choice: the same request with the same key is done once "  \
-    "and gets the same answer"
+    "1 to 255 visible characters of the caller's choice: the same request, byte by byte, with the same key is "  \
+    "done once and gets the same answer for a day; another request with it is refused. Not for streams"
 
 const struct coto_parameter coto_parameters[] = {
     {COTO_ENDPOINT_run, "query", "stream", false, STREAM, NULL, 0},
@@ -48,7 +48,7 @@ const struct coto_refusal coto_refusals[] = {
     {403, COTO_AT_ALL, NULL, "The token is not for this, or a web page asked."},
     {404, COTO_AT_ID, NULL, "There is none of this id, or it is not the caller's; of files: none of this path."},
     {408, COTO_AT_ALL, NULL, "The request did not come in time."},
-    {409, COTO_AT_SANDBOX, NULL, "The sandbox is busy, or ends."},
+    {409, COTO_AT_SANDBOX, "Retry-After", "The sandbox is busy, or ends."},
     {409, COTO_AT_KEYED, "Retry-After", "The sandbox is busy, or the key was used for another request or is in use."},
     {412, COTO_AT_JSON, NULL, "This host cannot give a wall that the policy needs."},
     {413, COTO_AT_BODY, NULL, "The body is too large, or does not fit into the sandbox."},

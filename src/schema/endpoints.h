@@ -52,7 +52,7 @@ enum coto_how { COTO_HOW_PLAIN, COTO_HOW_LIVE, COTO_HOW_UPLOAD };
     X(remove_file, "DELETE", "/api/v1/sandbox/{id}/files", SANDBOX, PLAIN, none, removed, 200, \
       "remove a file, or a directory and all below it") \
     X(put_archive, "PUT", "/api/v1/sandbox/{id}/archive", SANDBOX, UPLOAD, tar, unpacked, 200, \
-      "unpack a tar archive") \
+      "unpack a tar archive of regular files and directories, not compressed; of one that is refused, what came before stays") \
     X(get_archive, "GET", "/api/v1/sandbox/{id}/archive", SANDBOX, PLAIN, none, tar, 200, \
       "the regular files below a directory as a tar archive") \
     X(artifacts, "GET", "/api/v1/sandbox/{id}/artifacts", SANDBOX, PLAIN, none, artifacts, 200, \

@@ -119,7 +119,7 @@ static void add_kind(struct coto_json *json, const struct coto_body_field *field
     case COTO_KIND_ANY:
         break;
     case COTO_KIND_TEXTS:
-        add_type(json, "array", false);
+        add_type(json, "array", field->flags & COTO_FIELD_NULL);
         add_texts_of(json, "items");
         add_max(json, "maxItems", field);
         break;
@@ -213,6 +213,19 @@ static void add_range(struct coto_json *json, const struct coto_limit_row *limit
         add_bound(json, "maximum", limit, most);
 }
 
+/* Those that have units take a text with one. */
+static void add_limit_type(struct coto_json *json, const struct coto_limit_row *limit, enum coto_opt_type type)
+{
+    if (*limit->unit || type == COTO_TYPE_INT || type == COTO_TYPE_CPUS) {
+        coto_json_str(json, "type", type == COTO_TYPE_INT ? "integer" : "number");
+        return;
+    }
+    coto_json_begin(json, "type", '[');
+    coto_json_str(json, NULL, "number");
+    coto_json_str(json, NULL, "string");
+    coto_json_end(json, ']');
+}
+
 static void add_limit(struct coto_json *json, const struct coto_limit_row *limit)
 {
     const struct coto_opt_row *opt = &coto_options[limit->opt];
@@ -222,10 +235,7 @@ static void add_limit(struct coto_json *json, const struct coto_limit_row *limit
     if (opt->type == COTO_TYPE_BOOL) {
         coto_json_str(json, "type", "boolean");
     } else {
-        coto_json_begin(json, "type", '[');
-        coto_json_str(json, NULL, opt->type == COTO_TYPE_INT ? "integer" : "number");
-        coto_json_str(json, NULL, "string");
-        coto_json_end(json, ']');
+        add_limit_type(json, limit, opt->type);
         add_range(json, limit);
     }
     coto_buf_adds(&text, opt->help);
@@ -242,7 +252,8 @@ static void add_limits(struct coto_json *json)
     coto_json_begin(json, "limits", '{');
     coto_json_str(json, "type", "object");
     coto_json_str(json, "description",
-                  "Limits of a sandbox: a number, or a text with a unit (\"256m\", \"1.5s\"); a size without one is bytes; each by one of its names.");
+                  "Limits of a sandbox, each by one of its names. A size is bytes, or a text with a unit (\"256m\"); a time is seconds, or such a text (\"1.5s\"). "
+                  "The operator may allow less: `at_most` in GET capabilities. Files in a sandbox, /tmp and /dev/shm are memory too: memory has to hold what disk lets in.");
     coto_json_begin(json, "properties", '{');
     for (unsigned i = 0; i < coto_limit_count; i++)
         add_limit(json, &coto_limits[i]);
@@ -522,7 +533,8 @@ static void add_security(struct coto_json *json)
     coto_json_str(json, "scheme", "bearer");
     coto_json_str(json, "description",
                   "A service token, the local token of the operator, or for one sandbox its `access_token`. "
-                  "The unix socket needs none.");
+                  "The unix socket needs none. What is made with the local token, and what is made at the unix socket without one, are different tenants': "
+                  "neither sees the other's sandboxes.");
     coto_json_end(json, '}');
     coto_json_end(json, '}');
 }

@@ -251,9 +251,12 @@ def test_only_named_origins(calling, listener):
     for url in (f"http://localhost:{port}/", f"http://127.0.0.1:{port}1/", f"http://127.0.0.1/", f"https://127.0.0.1:{port}/",
                 f"{listener.origin}@evil/", f"{listener.origin}.evil/", f"http://evil@127.0.0.1:{port}/",
                 f"{listener.origin}\\@evil/", f"{listener.origin}/a b", f"{listener.origin}/#x", f"{listener.origin}/\u00e9",
-                "file:///etc/passwd", "gopher://127.0.0.1/", "//127.0.0.1/", "", "http://169.254.169.254/", f"HTTP{listener.origin[4:]}/"):
+                "file:///etc/passwd", "gopher://127.0.0.1/", "http://169.254.169.254/", f"HTTP{listener.origin[4:]}/"):
         reply = calling.post("/api/v1/run", code="1", callback_url=url, **{"async": True})
         assert (reply.status, reply.json["field"]) == (403, "callback_url"), (url, reply)
+    for url in ("//127.0.0.1/", "", "nonsense"):
+        reply = calling.post("/api/v1/run", code="1", callback_url=url, **{"async": True})
+        assert (reply.status, reply.json["field"]) == (400, "callback_url") and "https://" in reply.json["remedy"], (url, reply)
     begin(calling, callback_url=f"{listener.origin}/")
     assert [path for path, _, _ in listener.wait()] == ["/"], "control: a good one is called"
 

@@ -245,7 +245,7 @@ def for_all(service):
     (damaged, "damaged"), (not_a_database, "not a database"), (truncated, "records in"), (emptied, "it was cut"),
     (writable_for_all, "not private (mode 0666)"),
     (newer, "written by a newer coto (version 99"), (foreign, "not of coto"),
-    (read_only, "readonly"), (for_all, "not private"),
+    (read_only, "readonly" if ROOT else "Permission denied"), (for_all, "not private"),
 ], ids=lambda value: getattr(value, "__name__", ""))
 def test_bad_state_is_refused_and_left_alone(make_service, spoil, message):
     service = make_service()

@@ -459,9 +459,32 @@ def test_limits_in_force_are_told(service):
         return shown
     plain = limits()
     assert plain["isolation_level"] == "standard"
-    assert (plain["limits"]["timeout_seconds"], plain["limits"]["memory_mb"], plain["limits"]["pids"]) == (30, 512, 128), plain
+    assert (plain["limits"]["timeout_seconds"], plain["limits"]["memory_mb"], plain["limits"]["pids"]) == (30, 512 if CGROUPS else None, 128), plain
     own = limits(timeout_seconds=2.5, resource_limits={"memory_mb": 100.5, "cpu": 0.5, "pids": 7, "disk_mb": 10, "tmp_size": "3m"})["limits"]
-    assert [own[key] for key in ("timeout_seconds", "memory_mb", "cpu", "pids", "disk_mb", "tmp_mb")] == [2.5, 100.5, 0.5, 7, 10, 3], own
+    assert [own[key] for key in ("timeout_seconds", "memory_mb", "cpu", "pids", "disk_mb", "tmp_mb")] == [2.5, 100.5 if CGROUPS else None, 0.5 if CGROUPS else None, 7, 10, 3], own
+
+
+def test_what_does_not_hold_is_told(service):
+    """Before anything has run, of a limit that was asked for, and in the record of what ran."""
+    missing = service.run("pass").json["missing_walls"]
+    assert CGROUPS == ("memory" not in missing), missing
+    made = service.create(resource_limits={"memory_mb": 64})
+    shown = service.get(f"/api/v1/sandbox/{made['sandbox_id']}").json
+    assert ("memory" in missing) == (shown["limits"]["memory_mb"] is None), shown
+    assert made["missing_walls"] == shown["missing_walls"] == missing, (made, shown)
+    assert service.post(f"/api/v1/sandbox/{made['sandbox_id']}/execute", code="1").json["missing_walls"] == missing
+    assert shown["lifetime_seconds"] == made["lifetime_seconds"] and shown["idle_seconds"] == made["idle_seconds"]
+
+
+def test_capabilities_tell_what_may_be_asked_for(make_service):
+    service = make_service("--max-memory=1g", "--max-timeout=60s", "--allow-profile=default", "--allow-profile=enis")
+    told = service.get("/api/v1/capabilities").json
+    assert told["profiles"] == ["default", "enis"]
+    assert (told["at_most"]["memory_mb"], told["at_most"]["timeout_seconds"], told["limits"]["timeout_seconds"]) == (1024, 60, 30), told
+    for most, limits in ((True, {"memory_mb": told["at_most"]["memory_mb"]}), (False, {"memory_mb": told["at_most"]["memory_mb"] + 1})):
+        assert (service.post("/api/v1/run", code="1", resource_limits=limits).status == 200) == most
+    for most, seconds in ((True, 60), (False, 61)):
+        assert (service.post("/api/v1/run", code="1", timeout_seconds=seconds).status == 200) == most
 
 
 FORGED = """

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import io
 import os
+import re
 import tarfile
 import threading
 import time
@@ -181,7 +182,8 @@ def test_links_are_not_followed(fresh):
                  "os.symlink('real', 'inner'); os.symlink('/proc/1/root', 'magic'); os.symlink('/proc/self/fd/3', 'fd')")
     for path in ("file", "dir/passwd", "inner/x", "magic/etc/passwd", "fd"):
         for reply in (fresh.get(path), fresh.put(path)):
-            assert reply.status in (400, 404), (path, reply)
+            assert reply.status in (400, 404) and reply.json["field"] == "path" and reply.json["remedy"], (path, reply)
+            assert reply.status == 404 or "is a link, or behind one" in reply.json["message"], reply
     for path in ("dir", "inner", "magic"):
         assert fresh.get(path, where="archive").status in (400, 404), path
     assert fresh.put("real/x").status == 200, "control: without a link it is possible"
@@ -191,8 +193,8 @@ def test_neither_fifo_nor_socket_hangs(fresh):
     fresh.python("import os, socket; os.mkfifo('fifo'); socket.socket(socket.AF_UNIX).bind('sock')")
     for path in ("fifo", "sock"):
         began = time.monotonic()
-        assert fresh.get(path).status == 400
-        assert fresh.put(path).status == 400
+        for reply in (fresh.get(path), fresh.put(path)):
+            assert (reply.status, reply.json["field"]) == (400, "path") and reply.json["remedy"], reply
         assert time.monotonic() - began < 10
 
 
@@ -357,7 +359,9 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_members_are_refused(fresh, name):
     reply = fresh.unpack(archive(member("ok", b"1"), HOSTILE[name]))
-    assert reply.status == 400 and "archive" in reply.json["message"], reply
+    assert reply.status == 400 and "archive" in reply.json["message"] and reply.json["remedy"], reply
+    if "member 2" in reply.json["message"]:
+        assert re.search(r"member 2, '.+', is a link", reply.json["message"]), reply
     assert {entry["name"] for entry in fresh.get().json["entries"]} <= {"ok", "output"}
     assert fresh.get("/tmp/out").status == 404
     assert fresh.python("print(1)") == "1\n"
@@ -419,6 +423,14 @@ def test_files_in_requests(service):
 def test_bad_files_are_refused(service, file, field):
     reply = service.run("1", files=[file])
     assert (reply.status, reply.json["field"]) == (400, field), reply
+
+
+@pytest.mark.parametrize("paths", [("a/b", "a"), ("a", "a/b"), ("output",), ("main.py/x",), ("/tmp/a/b/c", "/tmp/a/b")])
+def test_files_that_cannot_be_together_are_refused(service, paths):
+    files = [{"path": path, "content": ""} for path in paths]
+    reply = service.run("1", files=files)
+    assert (reply.status, reply.json["field"]) == (400, f"files[{len(paths) - 1}].path") and "name" in reply.json["remedy"], reply
+    assert service.run("1", files=[{"path": "a/b", "content": ""}, {"path": "a/bc", "content": ""}, {"path": "a.b", "content": ""}]).status == 200
 
 
 LEAVES = """
@@ -487,7 +499,7 @@ def test_a_busy_sandbox_says_so(fresh):
     thread.start()
     wait_until(lambda: fresh.service.get(fresh.url).json["state"] == "busy", "the execution")
     for reply in (fresh.put("x"), fresh.get("x"), fresh.get(where="archive"), fresh.remove("x"), fresh.unpack(b"")):
-        assert reply.status == 409
+        assert reply.status == 409 and reply.headers["Retry-After"], reply
     assert fresh.service.delete(fresh.url).status == 202
     thread.join()
     assert replies[0]["verdict"] == "killed"

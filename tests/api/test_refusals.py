@@ -50,6 +50,25 @@ def test_a_field_of_another_request(service):
     refused(service.post(url, code="1", colt=True), 400, "did you mean 'cold'?")
 
 
+def test_one_of_many(service):
+    """The element that is wrong, not the list it is in."""
+    for field, body in (("env.A", {"env": {"B": "", "A": 1}}), ("env.A=B", {"env": {"A=B": ""}}), ("args[1]", {"args": ["", 1]})):
+        reply = service.post("/api/v1/run", code="1", **body)
+        assert (reply.status, reply.json["field"]) == (400, field) and reply.json["remedy"], reply
+    for name, words in (("memori", "did you mean 'memory'?"), ("timeout", "timeout_seconds"), ("env", "beside resource_limits"), ("zzz", "GET /openapi.json")):
+        refused(service.post("/api/v1/run", code="1", resource_limits={name: 1}), 400, "no such limit", words)
+
+
+def test_no_token_and_one_that_is_not_good(service):
+    """Why it is not good is nobody's business; that there was one is known to who sent it."""
+    refused(service.get("/api/v1/sandbox", headers={"Authorization": "Basic x"}), 401, "no valid token", "send Authorization: Bearer")
+    refused(service.get("/api/v1/sandbox", token="nonsense"), 401, "no valid token", "the one that was sent is not good")
+
+
+def test_an_execution_that_is_not_there(service):
+    refused(service.get("/api/v1/executions?before=" + "0" * 8 + "-0000-4000-8000-" + "0" * 12), 400, "no such execution", "`next`")
+
+
 def test_the_end_of_a_sandbox_by_its_own_token(service):
     made = service.create()
     url = f"/api/v1/sandbox/{made['sandbox_id']}"

@@ -5,11 +5,11 @@ import json
 from escape.harness import escaped
 
 TITLE = "clock that jumps an hour"
-TRIED = ("coto's own CLOCK_REALTIME, gettimeofday and time moved by an hour forth and back 100 ms after the "
-         "start")
+TRIED = ("coto's own CLOCK_REALTIME, gettimeofday and time moved by an hour forth and back 100 ms after it "
+         "first looked")
 WALLS = ["timeout"]
 # jump SECONDS PROGRAM...: traces the program's main process, hides the vDSO from it so that it
-# has to ask the kernel for the time, and moves the wall clock's answers once 100 ms are over.
+# has to ask the kernel for the time, and moves the wall clock's answers from 100 ms after the first.
 # The host's clock itself is left alone: others live by it.
 JUMP = r"""
 #define _GNU_SOURCE
@@ -27,12 +27,14 @@ JUMP = r"""
 #include <unistd.h>
 
 static pid_t child;
-static struct timespec began;
+static struct timespec began; /* when it was first told the time */
 
 static int is_time(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
+    if (!began.tv_sec)
+        began = now;
     return (now.tv_sec - began.tv_sec) * 1000 + (now.tv_nsec - began.tv_nsec) / 1000000 >= 100;
 }
 
@@ -49,7 +51,7 @@ static void hide_vdso(void)
             ptrace(PTRACE_POKEDATA, child, at, AT_IGNORE);
 }
 
-static void shift(long seconds)
+static void shift(long seconds, int at_once)
 {
     struct user_regs_struct regs;
     ptrace(PTRACE_GETREGS, child, 0, &regs);
@@ -58,6 +60,8 @@ static void shift(long seconds)
         where = regs.rsi;
     if (regs.orig_rax == SYS_gettimeofday)
         where = regs.rdi;
+    if ((!where && regs.orig_rax != SYS_time) || (!is_time() && !at_once))
+        return;
     if (where)
         ptrace(PTRACE_POKEDATA, child, where, ptrace(PTRACE_PEEKDATA, child, where, 0) + seconds);
     if (regs.orig_rax == SYS_time) {
@@ -70,7 +74,6 @@ int main(int argc, char **argv)
 {
     int status, leaving = 0;
 
-    clock_gettime(CLOCK_MONOTONIC, &began);
     child = fork();
     if (child == 0) {
         ptrace(PTRACE_TRACEME, 0, 0, 0);
@@ -90,8 +93,8 @@ int main(int argc, char **argv)
             continue;
         signo = 0;
         leaving = !leaving;
-        if (!leaving && (is_time() || argv[1][0] == '='))
-            shift(atol(argv[1] + 1) * (argv[1][0] == '-' ? -1 : 1));
+        if (!leaving)
+            shift(atol(argv[1] + 1) * (argv[1][0] == '-' ? -1 : 1), argv[1][0] == '=');
     }
 }
 """
