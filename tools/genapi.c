@@ -40,7 +40,7 @@ static const char tail[] =
     "`result` (the object of a plain reply without what was sent already) or `error`; openapi.json has their data. What Python prints comes when it\n"
     "is printed ([SANDBOX.md](SANDBOX.md)). `data_base64` stands beside `data` where bytes are no UTF-8 text. A\n"
     "client that takes nothing for five seconds is dropped once 1 MiB waits for it; the run goes on and its outcome is at\n"
-    "`GET /api/v1/executions/{id}`. A client that disconnects ends the run, streaming or not.\n"
+    "`GET /api/v1/executions/{id}`. A client that disconnects ends the run, streaming or not, and so does one that closes its half of the connection after the request.\n"
     "\n"
     "## Async\n"
     "\n"

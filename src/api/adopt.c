@@ -86,15 +86,19 @@ struct api_sandbox *api_read_held(struct coto_api *api, const struct coto_launch
     return s;
 }
 
-/* NULL: nobody was ever told of it, or it cannot be understood. */
+/* NULL: nobody was ever told of it, its owner has ended it, or it cannot be understood. Where something runs in it
+ * still it ends after that. */
 static struct api_sandbox *adopt(struct coto_api *api, const struct coto_launch_held *held)
 {
     struct api_sandbox *s = api_read_held(api, held);
 
     if (s && coto_records_get_sandbox(api->records, s->tenant, s->id, &s->executions,
                                       &(struct coto_err){0}) != 1) {
-        api_sandbox_free(s);
-        s = NULL;
+        s->state = API_ENDING;
+        if (held->sandbox) {
+            api_sandbox_free(s);
+            s = NULL;
+        }
     }
     return s;
 }
@@ -156,7 +160,8 @@ static int adopt_sandboxes(struct coto_api *api, struct coto_err *err)
                 attach(s, &held, api->control_fd);
             api_sandbox_note_missing(s);
             api_sandbox_add(api, s);
-            api_record_last(api, s, "alive");
+            if (s->state != API_ENDING)
+                api_record_last(api, s, "alive");
         }
         coto_buf_fini(&held.text);
     } while (held.number);
@@ -173,7 +178,7 @@ static void wait_for_others(struct coto_api *api)
             struct api_job *job = api_job_blank(api);
             job->sandbox = s;
             s->job = job;
-            s->state = API_BUSY;
+            s->state = s->state == API_ENDING ? API_ENDING : API_BUSY;
             job->run = wait_for_stream;
             job->done = api_sandbox_release;
             job->must_run = true;

@@ -188,6 +188,8 @@ static void call_function(struct coto_http_request *request, void *arg)
         api_reply_error(request, status, &err, "");
         return;
     }
+    if (check_draining(&call))
+        return;
     if (!api_parse_later(&call))
         api_call_parsed(&call);
 }

@@ -291,6 +291,7 @@ void api_workers_stop(struct coto_api *api);
 void api_submit(struct api_job *job);
 bool api_refuse_if_full(struct api_job *job); /* true: it has, and the job is gone */
 /* queue.c; with the workers' lock held */
+unsigned api_share_of(unsigned n); /* what one tenant may have of n */
 bool api_queue_is_full(struct api_workers *w, const struct api_job *job, unsigned most);
 void api_queue_put(struct api_workers *w, struct api_job *job);
 bool api_queue_has_next(const struct api_workers *w);  /* one that may run now */
@@ -418,6 +419,7 @@ void api_ahead_free(struct coto_api *api);
 /* callback.c */
 int api_callback_check(struct api_job *job);
 void api_callback_send(struct api_job *job);
+void api_callback_count_lost(struct coto_api *api);
 
 /* events.c: on the worker */
 void api_events_begin(struct api_job *job);

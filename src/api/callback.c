@@ -75,6 +75,16 @@ static void write_callback(const struct api_job *job, struct coto_buf *out)
     coto_json_end(&json, '}');
 }
 
+/* There is room for some only of each tenant's; coto-callback says how many there was none for. */
+void api_callback_count_lost(struct coto_api *api)
+{
+    unsigned lost;
+
+    while (api->config.callback_fd >= 0 &&
+           recv(api->config.callback_fd, &lost, sizeof lost, MSG_DONTWAIT) == (ssize_t)sizeof lost)
+        api->counters.callbacks_lost += lost;
+}
+
 /* One packet: the tenant, NUL, the URL, NUL, the body. */
 void api_callback_send(struct api_job *job)
 {

@@ -9,8 +9,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-/* What one may have of n. */
-static unsigned share_of(unsigned n)
+unsigned api_share_of(unsigned n)
 {
     return n > 1 ? n - (n + 7) / 8 : n;
 }
@@ -83,7 +82,7 @@ static bool may_run(const struct api_workers *w, const struct api_lane *lane)
 {
     if (!lane->queued || !w->is_shared || w->ending || !lane->owner || lane->running == 0)
         return lane->queued;
-    return w->running < share_of(w->max) || lane->running < (w->max - w->running) / 2;
+    return w->running < api_share_of(w->max) || lane->running < (w->max - w->running) / 2;
 }
 
 /* ---- from outside ---- */
@@ -92,7 +91,7 @@ bool api_queue_is_full(struct api_workers *w, const struct api_job *job, unsigne
 {
     const struct api_lane *lane = find(w, job->tenant);
 
-    return w->queued >= most || (most != UINT_MAX && job->tenant && lane && lane->queued >= share_of(most));
+    return w->queued >= most || (most != UINT_MAX && job->tenant && lane && lane->queued >= api_share_of(most));
 }
 
 void api_queue_put(struct api_workers *w, struct api_job *job)

@@ -3,6 +3,7 @@
 #include "api/api.h"
 
 #include "auth/jwt.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,6 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#define SKEW_S 60     /* clocks may differ by that much */
+#define LEAST_S 3600 /* it is kept, also if it has expired: by a clock that may be wrong */
 #define REVOKED_MAX 100000
 #define TENANT_MAX (REVOKED_MAX / 8) /* whoever makes and revokes tokens of sandboxes leaves room to others */
 
@@ -17,6 +20,8 @@ struct api_revoked {
     char id[COTO_RECORD_NAME];
     char tenant[COTO_API_TENANT]; /* whose: an issuer may count from 1 for each of them */
     int64_t expires;
+    int64_t until_us; /* the same by a clock that nobody sets: one that was put ahead for a while must not
+                         make it good again */
     struct api_revoked *next;
 };
 
@@ -63,6 +68,8 @@ static int add(struct coto_api *api, const struct coto_revoked *revoked)
     snprintf(r->id, sizeof r->id, "%s", revoked->id);
     snprintf(r->tenant, sizeof r->tenant, "%s", revoked->tenant);
     r->expires = revoked->expires;
+    int64_t left_s = r->expires - (int64_t)time(NULL);
+    r->until_us = coto_clock_us() + ((left_s > LEAST_S ? left_s : LEAST_S) + SKEW_S) * 1000000;
     r->next = *at;
     *at = r;
     api->revoked_count++;
@@ -71,10 +78,12 @@ static int add(struct coto_api *api, const struct coto_revoked *revoked)
 
 void api_forget_revoked(struct coto_api *api, int64_t now_s)
 {
+    const int64_t now_us = coto_clock_us();
+
     for (int i = 0; api->revoked_count && i < API_BUCKETS; i++)
         for (struct api_revoked **at = &api->revoked[i]; *at;) {
             struct api_revoked *r = *at;
-            if (r->expires >= now_s - 60) { /* clocks may differ by that much */
+            if (r->expires >= now_s - SKEW_S || r->until_us > now_us) {
                 at = &r->next;
                 continue;
             }

@@ -293,6 +293,11 @@ void api_sandbox_end(struct coto_api *api, struct api_sandbox *sandbox)
     submit_end(job, sandbox);
 }
 
+static void done_already(struct api_job *job)
+{
+    (void)job;
+}
+
 void coto_api_destroy(struct api_call *call)
 {
     struct api_sandbox *s = api_sandbox_find(call->api, call->id);
@@ -311,8 +316,12 @@ void coto_api_destroy(struct api_call *call)
     coto_json_begin(&(struct coto_json){.out = &job->reply}, NULL, '{');
     coto_buf_addf(&job->reply, "\"sandbox_id\":\"%s\",\"destroyed\":false,\"ending\":true}\n", s->id);
     job->status = 202;
-    api_reply_job(job);
-    api_job_free(job);
+    /* It ends also if the front does first. */
+    job->sandbox = s;
+    api_record_sandbox(job, "destroyed");
+    job->sandbox = NULL;
+    job->done = done_already;
+    api_record_and_finish(job);
 }
 
 /* What requests have left free in the heaps is scattered; whole pages of it go back. */

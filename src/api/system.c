@@ -105,6 +105,7 @@ static void ask_pool(struct api_job *job, int channel_fd)
 static void reply_metrics(struct api_job *job)
 {
     job->err.kind = 0; /* without the launcher the rest is still worth knowing */
+    api_callback_count_lost(job->api);
     write_metrics(job);
     write_records(job->api, &job->reply);
     if (job->request)
@@ -284,7 +285,8 @@ static void try_one(struct api_job *job, int channel_fd)
     static const char code[] = "pass";
 
     (void)channel_fd; /* may be another one by then: the job knows */
-    job->body = json_pack("{s:s}", "code", code);
+    bool has_standard = coto_ceiling_has_word(job->api->config.levels, "standard");
+    job->body = json_pack("{s:s, s:s}", "code", code, "isolation_level", has_standard ? "standard" : "high");
     if (!job->body || api_body_policy(job, NULL) || api_body_code(job) ||
         api_box_new(job, &job->plan, NULL, &job->box))
         return;

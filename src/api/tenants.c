@@ -230,7 +230,7 @@ int api_tenant_check_transfers(struct api_call *call)
     const struct api_tenant *tenant = find(call->api, call->caller.tenant);
     unsigned most = (call->api->config.workers + 3) / 4;
 
-    if (call->api->transfers < most && (!tenant || tenant->transfers < most - most / 8))
+    if (call->api->transfers < most && (!tenant || tenant->transfers < api_share_of(most)))
         return 0;
     return refuse(call, 1, "too many transfers at once", "workers");
 }

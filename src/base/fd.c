@@ -214,6 +214,14 @@ int coto_fd_send(int socket, char byte, const int *fds, int count)
     return n == 1 ? 0 : -1;
 }
 
+void coto_fd_drop(int fd)
+{
+    const struct linger none = {0};
+
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none); /* of what is no socket: nothing */
+    close(fd);
+}
+
 ssize_t coto_fd_receive_with(int socket, void *data, size_t len, int *fds, int max, int *ret_count)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(SEND_MAX * sizeof(int))];
@@ -233,7 +241,7 @@ ssize_t coto_fd_receive_with(int socket, void *data, size_t len, int *fds, int m
     int count = (int)((head->cmsg_len - CMSG_LEN(0)) / sizeof(int));
     memcpy(got, CMSG_DATA(head), (size_t)count * sizeof(int));
     for (; count > max; count--)
-        close(got[count - 1]);
+        coto_fd_drop(got[count - 1]);
     memcpy(fds, got, (size_t)count * sizeof(int));
     *ret_count = count;
     return n;

@@ -39,6 +39,8 @@ int coto_fd_send(int socket, char byte, const int *fds, int count);
 int coto_fd_receive(int socket, char *ret_byte, int *fds, int max);
 /* As recv(2), with descriptors that came along; those past max are closed. */
 ssize_t coto_fd_receive_with(int socket, void *data, size_t len, int *fds, int max, int *ret_count);
+/* Closes what somebody else has handed over, who may have had its closing wait (SO_LINGER). */
+void coto_fd_drop(int fd);
 /* openat2 with RESOLVE_BENEATH | NO_SYMLINKS | NO_MAGICLINKS: the one way to
  * open a name somebody else chose. fd, or -1 with errno. */
 int coto_path_open_beneath(int dirfd, const char *path, int flags, unsigned mode);

@@ -156,7 +156,7 @@ void coto_callback_end(int *fd)
     if (*fd < 0)
         return;
     shutdown(*fd, SHUT_WR);
-    if (poll(&end, 1, COTO_CALLBACK_END_MS) > 0)
-        (void)!recv(*fd, &byte, 1, MSG_DONTWAIT);
+    while (poll(&end, 1, COTO_CALLBACK_END_MS) > 0 && recv(*fd, &byte, 1, MSG_DONTWAIT) > 0)
+        continue; /* how many were lost: nobody asks any more */
     coto_own_close(fd);
 }

@@ -9,6 +9,7 @@
  * A receiver that does not answer takes half a minute. So a tenant has some of the calls at once and
  * some of the places to wait for one: others are called while his are waiting.
  */
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "daemon/callback.h"
@@ -37,6 +38,7 @@
 #define LOOK_MS 20 /* between looks for calls that have ended, while others wait */
 #define TRIES 3
 #define REPLY_MAX 65536
+#define SAY_US 60000000
 
 struct waiting {
     struct waiting *next;
@@ -55,6 +57,8 @@ struct callback {
         char tenant[160];
     } calls[CALLS_MAX];
     struct waiting *first;
+    unsigned lost, unsaid; /* that the front, and people, were not told of yet */
+    int64_t said_us;
 };
 
 /* ---- one call, in a process of its own ---- */
@@ -228,7 +232,8 @@ static void take(struct callback *c, const char *packet, size_t len)
     struct waiting **end = end_for(c, packet);
     struct waiting *w = end ? malloc(sizeof *w + len + 1) : NULL;
     if (!w) {
-        fprintf(stderr, "coto serve: a callback is lost, too many of its tenant wait\n");
+        c->lost++;
+        c->unsaid++;
         return;
     }
     memcpy(w->tenant, packet, len);
@@ -237,6 +242,20 @@ static void take(struct callback *c, const char *packet, size_t len)
     w->body = w->url + url_len + 1;
     w->next = NULL;
     *end = w;
+}
+
+/* To the front, whose counter it is; and now and then to people: a tenant must not write the log at its will. */
+static void tell_lost(struct callback *c)
+{
+    int64_t now = coto_clock_us();
+
+    if (c->lost && send(c->control_fd, &c->lost, sizeof c->lost, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof c->lost)
+        c->lost = 0;
+    if (!c->unsaid || (c->said_us && now - c->said_us < SAY_US))
+        return;
+    fprintf(stderr, "coto serve: %u callbacks are lost, too many of their tenants wait\n", c->unsaid);
+    c->said_us = now;
+    c->unsaid = 0;
 }
 
 static bool is_done(const struct callback *c)
@@ -262,6 +281,7 @@ static int serve(struct callback *c)
         ending = ending || n == 0;
         if (n > 0)
             take(c, packet, (size_t)n);
+        tell_lost(c);
         reap(c);
         start_all(c);
         if (ending && is_done(c))

@@ -171,7 +171,10 @@ void coto_ceiling_walls(const struct coto_settings *settings, struct coto_ceilin
 {
     const char *const *allowed = (const char *const *)settings->text[COTO_SET_ALLOW_PROFILE].items;
 
+    const char *const *levels = (const char *const *)settings->text[COTO_SET_ALLOW_ISOLATION].items;
+
     *ret_walls = (struct coto_ceiling_walls){0};
+    ret_walls->levels = (coto_ceiling_has_word(levels, "standard") ? 1u : 0) | (coto_ceiling_has_word(levels, "high") ? 2u : 0);
     for (unsigned i = 0; i < coto_profile_count; i++)
         if (coto_ceiling_has_word(allowed, coto_profiles[i].name))
             add_profile(ret_walls, coto_profiles[i].name);

@@ -13,6 +13,7 @@ struct coto_ceiling_walls {
     uint64_t caps;
     int seccomp; /* the widest tier */
     unsigned idmaps; /* a bit for each kind */
+    unsigned levels; /* 1: standard, 2: high */
     struct {
         unsigned uid, gid;
     } ids[COTO_CEILING_IDS];

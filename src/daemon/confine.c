@@ -1,5 +1,6 @@
 #include "daemon/confine.h"
 
+#include "base/own.h"
 #include "kernel/caps.h"
 #include "kernel/landlock.h"
 #include "kernel/seccomp.h"
@@ -10,9 +11,11 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -57,6 +60,31 @@ static int filter_calls(struct coto_confined *confined, struct coto_err *err)
     return failed;
 }
 
+/* Its descriptors can be handed to those who have rights, and are closed there: that must not wait. */
+static int forbid_linger(struct coto_err *err)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setsockopt, 0, 5),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOL_SOCKET, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SO_LINGER, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog prog = {.len = sizeof code / sizeof code[0], .filter = code};
+    const struct linger linger = {0};
+    coto_auto_fd fd = -1;
+
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog))
+        return coto_err_set(err, COTO_ERR_WALL, errno, "seccomp");
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger) == 0)
+        return coto_err_set(err, COTO_ERR_WALL, 0, "seccomp: what the filter refuses is possible");
+    return 0;
+}
+
 int coto_confine(unsigned uid, unsigned gid, const char *const *writable,
                  struct coto_confined *ret_confined, struct coto_err *err)
 {
@@ -72,7 +100,7 @@ int coto_confine(unsigned uid, unsigned gid, const char *const *writable,
         return coto_err_set(err, COTO_ERR_WALL, errno, "no_new_privs");
     if (ask.abi_max > 0 && coto_landlock_apply(&ask, &ret_confined->landlock_abi, err))
         return -1;
-    if (filter_calls(ret_confined, err))
+    if (forbid_linger(err) || filter_calls(ret_confined, err)) /* the second lets no more be added */
         return -1;
     ret_confined->uid = getuid();
     ret_confined->gid = getgid();

@@ -105,13 +105,18 @@ static int warm_level(const struct front *f, int control_fd, const struct coto_a
     return failed ? -1 : 0;
 }
 
+static bool has_standard(const struct coto_settings *settings)
+{
+    return coto_ceiling_has_word((const char *const *)settings->text[COTO_SET_ALLOW_ISOLATION].items, "standard");
+}
+
 /* Containers only where the operator wants some ready; a host that has none says so when it is
  * asked for one. */
 static int warm(struct front *f, int control_fd, struct coto_err *err)
 {
     const struct coto_api_high high = high_of(f->settings);
 
-    if (warm_level(f, control_fd, NULL, err))
+    if (has_standard(f->settings) && warm_level(f, control_fd, NULL, err))
         return -1;
     if (high.isolation == COTO_ISOLATION_PROCESS || (!high.pool_min && !f->is_high_warm))
         return 0;
@@ -137,6 +142,14 @@ static void take_launcher(struct front *f, int control_fd)
     coto_api_set_launcher(f->api, control_fd);
 }
 
+/* Nobody has all there are, whatever the operator wrote. */
+static unsigned per_tenant(const int64_t *num)
+{
+    unsigned share = api_share_of((unsigned)num[COTO_SET_MAX_SANDBOXES]);
+
+    return num[COTO_SET_TENANT_SANDBOXES] < share ? (unsigned)num[COTO_SET_TENANT_SANDBOXES] : share;
+}
+
 static void take_numbers(struct front *f, const struct coto_message *message)
 {
     struct coto_api_config *c = &f->api->config;
@@ -151,7 +164,7 @@ static void take_numbers(struct front *f, const struct coto_message *message)
     c->high.pool_max = (unsigned)num[COTO_SET_HIGH_POOL_MAX];
     c->lifetime_ms = num[COTO_SET_LIFETIME];
     c->idle_ms = num[COTO_SET_IDLE];
-    c->sandboxes_per_tenant = (unsigned)num[COTO_SET_TENANT_SANDBOXES];
+    c->sandboxes_per_tenant = per_tenant(num);
     c->tenant_requests = (unsigned)num[COTO_SET_TENANT_REQUESTS];
     c->tenant_bodies = num[COTO_SET_TENANT_BODIES] * COTO_MB;
     c->tenant_unread = num[COTO_SET_TENANT_UNREAD] * COTO_MB;
@@ -342,7 +355,8 @@ static int make_api(struct front *f, struct coto_err *err)
         .queue = (unsigned)num[COTO_SET_QUEUE],
         .pool_min = (unsigned)num[COTO_SET_POOL_MIN],
         .pool_max = (unsigned)num[COTO_SET_POOL_MAX],
-        .pool_ready = (unsigned)(num[COTO_SET_POOL_MIN] < num[COTO_SET_MAX_SANDBOXES]
+        .pool_ready = (unsigned)(!has_standard(f->settings) ? 0
+                                 : num[COTO_SET_POOL_MIN] < num[COTO_SET_MAX_SANDBOXES]
                                      ? num[COTO_SET_POOL_MIN]
                                      : num[COTO_SET_MAX_SANDBOXES]),
         .high = high_of(f->settings),
@@ -351,7 +365,7 @@ static int make_api(struct front *f, struct coto_err *err)
         .resident = f->resident.len ? coto_buf_str(&f->resident) : NULL,
         .lifetime_ms = num[COTO_SET_LIFETIME],
         .idle_ms = num[COTO_SET_IDLE],
-        .sandboxes_per_tenant = (unsigned)num[COTO_SET_TENANT_SANDBOXES],
+        .sandboxes_per_tenant = per_tenant(num),
         .tenant_requests = (unsigned)num[COTO_SET_TENANT_REQUESTS],
         .tenant_bodies = num[COTO_SET_TENANT_BODIES] * COTO_MB,
         .tenant_unread = num[COTO_SET_TENANT_UNREAD] * COTO_MB,

@@ -24,6 +24,7 @@
 #include "daemon/ceiling.h"
 #include "daemon/front.h"
 #include "daemon/notify.h"
+#include "daemon/pulse.h"
 #include "daemon/state.h"
 #include "daemon/sweep.h"
 #include "daemon/talk.h"
@@ -40,12 +41,14 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define NOBODY 65534
+#define DESCRIPTORS 65536
 #define GRACE_US 9000000 /* beyond `drain`: what has not ended then is killed */
 #define LAUNCHER_END_US 4000000
 #define CRASHES_MAX 20 /* in CRASH_WINDOW_US; then it is no accident */
@@ -63,6 +66,7 @@ struct keeper {
     int signal_fd, talk_fd;
     int launch_fd; /* our channel to the launcher */
     pid_t front, launcher; /* 0: does not run */
+    struct coto_pulse pulse;
     unsigned launchers;    /* started so far */
     bool was_ready, stopping;
     int status;
@@ -153,7 +157,7 @@ static char *number(const char *name, int64_t value)
 }
 
 /* What the front cannot exceed, whoever it is by then. */
-#define MOST_ARGS (11 + COTO_CEILING_IDS)
+#define MOST_ARGS (12 + COTO_CEILING_IDS)
 static int add_most(const struct keeper *k, char **argv)
 {
     static const struct {
@@ -171,6 +175,7 @@ static int add_most(const struct keeper *k, char **argv)
     argv[count++] = number("--caps=", (int64_t)walls->caps);
     argv[count++] = number("--seccomp=", walls->seccomp);
     argv[count++] = number("--idmaps=", walls->idmaps);
+    argv[count++] = number("--levels=", walls->levels);
     for (int i = 0; i < walls->id_count; i++) {
         char text[32];
         snprintf(text, sizeof text, "%u:%u", walls->ids[i].uid, walls->ids[i].gid);
@@ -220,6 +225,7 @@ static int start_launcher(struct keeper *k, struct coto_err *err)
     }
     k->launcher = pid;
     k->launch_fd = sv[0];
+    k->pulse = (struct coto_pulse){0};
     coto_place_note(&k->place, pid);
     return 0;
 }
@@ -569,7 +575,7 @@ static void on_talk(struct keeper *k)
         return;
     }
     for (int i = 0; i < message.fd_count; i++)
-        close(message.fds[i]);
+        coto_fd_drop(message.fds[i]);
     if (message.what != COTO_TALK_READY || k->was_ready)
         return;
     coto_auto_buf text = {0};
@@ -602,6 +608,10 @@ static void step(struct keeper *k)
         look_at_files(k, now);
     if (k->sweep_us && now >= k->sweep_us)
         sweep(k, now);
+    if (k->launcher && !k->stopping && coto_pulse_take(&k->pulse, k->launch_fd, now)) {
+        say("the launcher does not answer; it is killed, with its sandboxes", "");
+        kill(k->launcher, SIGKILL);
+    }
     if (k->stopping || now < k->retry_us || (k->front && k->launcher))
         return;
     k->kill_us = 0;
@@ -622,6 +632,8 @@ static int wait_ms(const struct keeper *k)
         until = k->retry_us;
     if (k->look_us && k->look_us < until)
         until = k->look_us;
+    if (k->launcher && !k->stopping && k->pulse.due_us < until)
+        until = k->pulse.due_us;
     if (k->sweep_us && k->sweep_us < until)
         until = k->sweep_us;
     if (until == INT64_MAX)
@@ -708,6 +720,18 @@ static int check_state_dir(const struct coto_settings *settings, struct coto_err
                : 0;
 }
 
+/* A sandbox takes a handful; the usual limit, 1024, is for programs that use select(2). What runs in sandboxes has
+ * limits of its own. */
+static void take_descriptors(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= DESCRIPTORS)
+        return;
+    limit.rlim_cur = limit.rlim_max < DESCRIPTORS ? limit.rlim_max : DESCRIPTORS;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int coto_keeper_run(struct coto_settings *settings)
 {
     static struct keeper k = {.signal_fd = -1, .talk_fd = -1, .launch_fd = -1};
@@ -719,6 +743,7 @@ int coto_keeper_run(struct coto_settings *settings)
         coto_err_set(&err, COTO_ERR_SYSTEM, errno, "random numbers");
         return coto_keeper_fail(&err);
     }
+    take_descriptors();
     prctl(PR_SET_NAME, "coto-keeper");
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -10,6 +10,7 @@
  * has said on a channel of its own that it uses it. */
 #include "launcher/launcher.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
 
 #include <errno.h>
@@ -17,6 +18,9 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#define THERE 'P' /* daemon/pulse.c */
+#define LEFT_US 10000000 /* by then an execution that had begun has said that it stays */
 
 /* It comes before the plan. A longer one would not fit into the answer to the next front. */
 int launcher_take_hold(struct channel *channel, const struct coto_frame *create, struct coto_err *err)
@@ -76,8 +80,54 @@ static bool is_used(const struct launcher *l, const struct box *box)
     return false;
 }
 
+static bool has_box(const struct launcher *l, const struct channel *channel)
+{
+    for (int i = 0; i < LAUNCHER_BOXES; i++)
+        if (l->boxes[i] && l->boxes[i]->user == channel->number)
+            return true;
+    return false;
+}
+
+/* What has outlived its front has one execution to bring to its end, and no business with anything else:
+ * that front may have been replaced because it was taken over. */
+bool launcher_may_ask(struct launcher *l, const struct channel *channel, const struct coto_frame *frame)
+{
+    const struct box *box = NULL;
+
+    if (!channel->left_us)
+        return true;
+    switch ((int)frame->type) {
+    case COTO_FRAME_HELD: /* first of all, of an execution that had just begun */
+    case COTO_FRAME_USE:
+        return !channel->stays;
+    case COTO_FRAME_CREATE:
+        return channel->stays && !has_box(l, channel);
+    case COTO_FRAME_USAGE:
+    case COTO_FRAME_BOX_KILL:
+    case COTO_FRAME_DESTROY:
+        box = launcher_find_box(l, coto_field_num(frame, COTO_TAG_L_BOX));
+        return channel->stays && (!box || box->user == channel->number);
+    default:
+        return false;
+    }
+}
+
+void launcher_close_left(struct launcher *l, int64_t now)
+{
+    for (int i = 0; i < LAUNCHER_CHANNELS; i++) {
+        struct channel *it = l->channels[i];
+        if (it && it->left_us && !it->stays && !it->gone && now - it->left_us > LEFT_US)
+            launcher_close_channel(l, it);
+    }
+}
+
 void launcher_front_gone(struct launcher *l)
 {
+    const int64_t now = coto_clock_us();
+
+    for (int i = 0; i < LAUNCHER_CHANNELS; i++)
+        if (l->channels[i] && !l->channels[i]->is_keeper && !l->channels[i]->left_us)
+            l->channels[i]->left_us = now;
     l->control = NULL;
     l->front++;
     for (int i = 0; i < LAUNCHER_BOXES && !l->ending; i++)
@@ -109,7 +159,7 @@ void launcher_use(struct launcher *l, struct channel *channel, uint64_t number)
 
 /* ---- the next front ---- */
 
-/* One thing only: here is the control channel of a front. */
+/* Here is the control channel of a front; or, without one: are you there? */
 void launcher_keeper_says(struct launcher *l, struct channel *keeper)
 {
     char byte;
@@ -118,6 +168,11 @@ void launcher_keeper_says(struct launcher *l, struct channel *keeper)
 
     if (got < 0) {
         launcher_close_channel(l, keeper);
+        return;
+    }
+    if (byte == THERE) {
+        coto_own_close(&fd);
+        coto_fd_send(keeper->fd, THERE, NULL, 0);
         return;
     }
     if (l->control)

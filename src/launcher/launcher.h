@@ -56,6 +56,7 @@ struct channel {
     struct channel *next; /* in a shelf's queue */
     bool waits;           /* in a queue, or for a box of its own */
     bool gone;
+    int64_t left_us; /* when its front had gone; 0: that is there */
 };
 
 enum box_state { BOX_STARTING, BOX_READY, BOX_IN_USE, BOX_ENDING };
@@ -99,10 +100,13 @@ struct shelf {
 
 /* What one box may have: the operator's ceiling, whatever the front says. Numbers begin with any,
  * what weakens a wall with none. */
+#define LAUNCHER_STANDARD 1
+#define LAUNCHER_HIGH 2
 struct launcher_most {
     int64_t memory, cpus, pids, disk, swap, tmp, inodes, ptys;
     uint64_t caps;
     int64_t seccomp; /* the widest tier */
+    int64_t levels;  /* a bit each: LAUNCHER_STANDARD, LAUNCHER_HIGH */
     int64_t idmaps;  /* a bit for each kind */
     struct {
         unsigned uid, gid;
@@ -225,6 +229,8 @@ int launcher_take_hold(struct channel *channel, const struct coto_frame *create,
 void launcher_hold(struct box *box, struct channel *channel);
 void launcher_keeper_says(struct launcher *l, struct channel *keeper);
 void launcher_front_gone(struct launcher *l);
+bool launcher_may_ask(struct launcher *l, const struct channel *channel, const struct coto_frame *frame);
+void launcher_close_left(struct launcher *l, int64_t now); /* channels of fronts that are gone */
 void launcher_user_gone(struct launcher *l, const struct channel *channel);
 struct box *launcher_held(struct launcher *l, uint64_t from); /* NULL: none */
 void launcher_use(struct launcher *l, struct channel *channel, uint64_t number);

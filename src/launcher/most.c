@@ -17,6 +17,7 @@ const struct launcher_most launcher_any = {.memory = INT64_MAX,
                                            .tmp = INT64_MAX,
                                            .inodes = INT64_MAX,
                                            .seccomp = COTO_SECCOMP_DEFAULT,
+                                           .levels = LAUNCHER_STANDARD | LAUNCHER_HIGH,
                                            .idmaps = 1 << COTO_IDMAP_AUTO};
 
 static bool take_ids(struct launcher_most *most, const char *arg)
@@ -41,7 +42,8 @@ bool launcher_take_most(struct launcher_most *most, const char *arg)
                 {"--swap=", &most->swap},     {"--tmp-size=", &most->tmp},
                 {"--inodes=", &most->inodes}, {"--ptys=", &most->ptys},
                 {"--caps=", (int64_t *)&most->caps},
-                {"--seccomp=", &most->seccomp}, {"--idmaps=", &most->idmaps}};
+                {"--seccomp=", &most->seccomp}, {"--idmaps=", &most->idmaps},
+                {"--levels=", &most->levels}};
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         size_t n = strlen(rows[i].name);
@@ -95,6 +97,8 @@ int launcher_check_most(const struct launcher *l, const struct coto_plan *plan, 
 {
     if (plan->isolation != COTO_ISOLATION_PROCESS && plan->isolation != l->high.isolation)
         return coto_err_set(err, COTO_ERR_POLICY, 0, "launcher: a level that is not set up");
+    if (!(l->most.levels & (plan->isolation == COTO_ISOLATION_PROCESS ? LAUNCHER_STANDARD : LAUNCHER_HIGH)))
+        return coto_err_set(err, COTO_ERR_POLICY, 0, "launcher: a level that the operator does not allow");
     const char *name = beyond(&l->most, plan);
     if (!name)
         return 0;

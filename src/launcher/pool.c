@@ -326,6 +326,7 @@ void launcher_tick(struct launcher *l)
         l->began_us = now;
     launcher_sweep_look(l);
     launcher_template_look(l);
+    launcher_close_left(l, now);
     if (l->driver->look)
         l->driver->look();
     if (now - l->sweep_us > (now - l->began_us < EARLY_US ? SWEEP_EARLY_US : SWEEP_US)) {

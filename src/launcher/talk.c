@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* ---- channels ---- */
@@ -47,7 +48,7 @@ void launcher_close_channel(struct launcher *l, struct channel *channel)
 {
     if (!channel->gone) {
         launcher_unwatch(l, channel->fd);
-        close(channel->fd);
+        coto_fd_drop(channel->fd);
         channel->gone = true;
     }
     if (channel->is_keeper)
@@ -160,16 +161,28 @@ void launcher_answer_done(struct launcher *l, struct channel *channel)
 
 /* ---- requests ---- */
 
+/* A front makes pairs of these. Anything else could have a stranger at its other end, who would be here still
+ * when the front that let him in is not. */
+static bool is_channel(int fd)
+{
+    int domain = 0, type = 0;
+    socklen_t size = sizeof domain;
+
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX &&
+           getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET;
+}
+
 static void add_channel(struct launcher *l, struct channel *channel, int fd)
 {
     struct coto_err err = {0};
 
-    if (channel->is_control && fd >= 0 && launcher_add_channel(l, fd)) {
+    errno = EPROTOTYPE;
+    if (channel->is_control && fd >= 0 && is_channel(fd) && launcher_add_channel(l, fd)) {
         launcher_answer_done(l, channel);
         return;
     }
     if (fd >= 0)
-        close(fd);
+        coto_fd_drop(fd);
     coto_err_set(&err, COTO_ERR_LIMIT, errno, "one more channel to the launcher");
     launcher_answer_error(l, channel, &err);
 }
@@ -253,7 +266,14 @@ static void handle(struct launcher *l, struct channel *channel, const struct cot
     struct coto_err err = {0};
 
     if (frame->type != COTO_FRAME_CHANNEL && fd >= 0)
-        close(fd);
+        coto_fd_drop(fd);
+    if (!launcher_may_ask(l, channel, frame)) {
+        if (frame->type == COTO_FRAME_BOX_KILL)
+            return;
+        coto_err_set(&err, COTO_ERR_FORBIDDEN, 0, "launcher: its front is gone");
+        launcher_answer_error(l, channel, &err);
+        return;
+    }
     switch ((int)frame->type) {
     case COTO_FRAME_CHANNEL:
         add_channel(l, channel, fd);
@@ -303,7 +323,7 @@ void launcher_take_message(struct launcher *l, struct channel *channel)
     /* A channel asks one thing at a time; one that does not is not ours. */
     if (got != 1 || (channel->waits && frame.type != COTO_FRAME_BOX_KILL)) {
         if (fd >= 0)
-            close(fd);
+            coto_fd_drop(fd);
         launcher_close_channel(l, channel);
         return;
     }

@@ -210,18 +210,19 @@ static int prune_one(struct coto_records *r, const struct prune *prune, bool *re
     ") + 200 AS size, sum(length(" column ") + 200) OVER (PARTITION BY tenant ORDER BY rowid DESC)" \
     " AS own FROM " table ")) WHERE total > ?1 LIMIT " PRUNE_ROWS ")"
 
-/* What runs or is alive stays, however old. */
+/* What waits, runs or is alive stays, however old. */
+#define IS_OVER "verdict IS NOT NULL AND verdict <> 'queued'"
 int records_prune(struct coto_records *r, bool *ret_more)
 {
     const struct prune all[] = {
         {"DELETE FROM executions WHERE seq IN (SELECT seq FROM executions"
-         " WHERE seq <= (SELECT max(seq) FROM executions) - ?1 AND verdict IS NOT NULL"
+         " WHERE seq <= (SELECT max(seq) FROM executions) - ?1 AND " IS_OVER
          " LIMIT " PRUNE_ROWS ")",
          r->config.keep_rows},
         /* Oldest first, and these are nearly in order: the search ends at the first that stays. */
         {"DELETE FROM executions WHERE seq IN (SELECT seq FROM"
          " (SELECT seq, started, verdict FROM executions ORDER BY seq LIMIT " PRUNE_ROWS ")"
-         " WHERE verdict IS NOT NULL AND started < " CUTOFF("days") ")",
+         " WHERE " IS_OVER " AND started < " CUTOFF("days") ")",
          r->config.keep_days},
         {"DELETE FROM sandboxes WHERE id IN (SELECT id FROM sandboxes"
          " WHERE ended < " CUTOFF("days") " LIMIT " PRUNE_ROWS ")",

@@ -43,7 +43,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN_NEW | IN(sandbox) | IN(record) | IN(callback), "agent_id", NAME, none, NULLABLE, 0, 120, "",
       "the caller's own name for who runs this; the length is that of its UTF-8")
     F(IN_ALL, "cold", BOOL, none, PLAIN, 0, 0, "",
-      "start a fresh interpreter instead of one that waits")
+      "start a fresh interpreter instead of one that waits. It shares the sandbox with what earlier executions have left there, processes and files: for code of other trust create another one")
     F(IN_RUNS, "artifacts", BOOL, none, PLAIN, 0, 0, "",
       "reply with the contents of the files left in output/, 10 MiB of them in all: a file that goes past that comes without content, with its size and sha256; `GET files` of a sandbox has it")
     F(IN_RUNS, "async", BOOL, none, PLAIN, 0, 0, "",

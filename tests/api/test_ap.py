@@ -169,12 +169,13 @@ def test_ap_04_huge_json(service, name):
     thread = threading.Thread(target=watch)
     thread.start()
     try:
+        wait_until(lambda: slowest, "somebody else's answer")
         reply = body_of(service, HUGE[name])
     finally:
         stop.set()
         thread.join()
     assert reply.status == 400, reply.body
-    assert not slowest or sorted(slowest)[len(slowest) // 2] < 1, "a busy machine apart, this is milliseconds"
+    assert sorted(slowest)[len(slowest) // 2] < 1, "a busy machine apart, this is milliseconds"
     assert len(reply.body) < 2000
 
 
@@ -412,11 +413,13 @@ def test_ap_25_execute_in_a_sandbox_that_ends(service):
     threads = [threading.Thread(target=hammer) for _ in range(4)]
     for thread in threads:
         thread.start()
+    wait_until(lambda: 409 in statuses, "a refusal while it runs")
     assert service.delete(path).status == 202
     wait_until(lambda: service.get(path).status == 404, "its end")
     stop.set()
     for thread in threads:
         thread.join()
+    wait_until(lambda: service.post(f"{path}/execute", code="print(1)").status == 404, "its end for all")
     assert statuses <= {409, 404, 401}, statuses
 
 
@@ -492,12 +495,8 @@ def test_control_leaked_descriptors_and_a_new_front_would_be_seen(make_service):
 def test_dr_04_without_descriptors(make_service):
     """64 descriptors and 200 clients: some are told to come back, the loop does not spin, it recovers."""
     service = make_service("--workers=4", "--pool-min=1", "--pool-max=4", start=False)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
-    try:
-        service.begin()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    before, service.before = service.before, lambda: (before and before(), resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))
+    service.begin()
     wait_until(service.is_ready, "readiness")
     service.port = int(service.messages.split("http://127.0.0.1:")[1].split()[0])
     assert is_well(service)
@@ -511,11 +510,12 @@ def test_dr_04_without_descriptors(make_service):
         before = cpu()
         time.sleep(1)
         assert cpu() - before < 0.5, "it does not spin"
-        seen = set()
+        seen = []
         for _ in range(5):
+            seen.append(b"")  # no answer
             with contextlib.suppress(OSError), raw(service) as sock:
-                sock.settimeout(5)
+                sock.settimeout(2)
                 sock.sendall(head(service, "GET /healthz"))
-                seen.add(sock.recv(12)[9:])
-        assert seen <= {b"503", b"200", b""}, seen
+                seen[-1] = sock.recv(12)[9:]
+        assert set(seen) <= {b"503", b"200", b""} and set(seen) != {b"200"}, (seen, "control: it has run out")
     wait_until(lambda: is_well(service), "recovery")

@@ -4,6 +4,7 @@ import hmac
 import http.server
 import json
 import os
+import re
 import signal
 import socket
 import threading
@@ -276,6 +277,23 @@ def test_nobody_there(calling):
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
     assert calling.run("print(1)").status == 200
+
+
+def test_lost_callbacks_are_counted_and_do_not_fill_the_log(make_service, key):
+    """DR-12: whoever has them sent to nobody who answers."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(500)
+        origin = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        service = make_service(f"--callback-origin={origin}", f"--callback-key={key}")
+        for _ in range(340):  # 24 are called, 256 wait
+            wait_until(lambda: service.run("1", callback_url=origin, **{"async": True}).status == 202, "room for one more")
+
+        def lost():
+            return int(re.search(r"^coto_callbacks_lost_total (\d+)$", service.get("/metrics").body.decode(), re.M)[1])
+        wait_until(lambda: lost() >= 40, "the count of them")
+        assert 1 <= service.messages.count("callbacks are lost") <= 2, service.messages
+        assert lost() <= 340 - 256
 
 
 @pytest.fixture

@@ -299,6 +299,9 @@ def test_an_operator_may_allow_it_alone(make_service):
     execution = service.post(f"{sandbox}/execute", code="print(7)", **{"async": True}).json["execution_id"]
     row = wait_until(lambda: (row := service.get(f"/api/v1/executions/{execution}").json)["state"] == "finished" and row, "its end")
     assert row["result"]["output"] == "7\n"
+    told = service.get("/api/v1/capabilities").json
+    assert told["isolation_levels"] == ["high"] and told["walls"]["net_namespace"]["up"], told
+    assert "coto_sandboxes_created_total 3\n" in service.get("/metrics").body.decode(), "no other was made, not even for the pool"
 
 
 @pytest.mark.parametrize("path", ["run", "sandbox/create"])

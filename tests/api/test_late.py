@@ -181,7 +181,7 @@ def test_many_at_once(service):
 
 def test_one_that_is_on_its_way_for_the_pool_will_do(make_service):
     """Where there is room for no more: the pool fills the place of one that was destroyed at once."""
-    service = make_service("--max-sandboxes=12", "--pool-min=6")
+    service = make_service("--max-sandboxes=14", "--pool-min=6")
     for _ in range(11):
         service.create()
     for _ in range(30):

@@ -2,6 +2,9 @@
 import contextlib
 import json
 import os
+import pathlib
+import re
+import resource
 import signal
 import subprocess
 import time
@@ -212,6 +215,73 @@ def test_while_it_ends_one_may_look_but_not_begin(service):
     assert service.process.wait(60) == 0
     service.start()
     assert service.get(f"{EXECUTIONS}/{execution}").json["verdict"] == "killed"
+    assert service.stop() == 0
+
+
+def test_what_had_half_come_does_not_begin_either(service):
+    """DR-10: its head was there before the end began."""
+    service.start("--drain=50s")
+    begin(service, LONG)
+    body = json.dumps({"code": "print(1)"}).encode()
+    with contextlib.ExitStack() as stack:
+        halves = []
+        for path in ("/api/v1/run", "/api/v1/sandbox/create"):
+            connection = stack.enter_context(contextlib.closing(service.connect()))
+            connection.putrequest("POST", path)
+            connection.putheader("Content-Length", str(len(body)))
+            connection.endheaders()
+            connection.send(body[:5])
+            halves.append(connection)
+        service.signal(signal.SIGTERM)
+        wait_until(lambda: service.get("/readyz").status == 503, "the word of it")
+        for connection in halves:
+            connection.send(body[5:])
+            assert connection.getresponse().status == 503
+    service.end()
+
+
+def test_a_sandbox_whose_end_was_told_ends_with_the_next_front_too(service):
+    """202 is a promise: what ran in it has to end first, and the front ends before that."""
+    service.start()
+    box = f"/api/v1/sandbox/{service.create()['sandbox_id']}"
+    service.post(f"{box}/execute", code=LONG, **{"async": True})
+    wait_until(lambda: service.get(box).json["state"] == "busy", "the execution")
+    os.kill(service.launcher, signal.SIGSTOP)  # it cannot be done before
+    try:
+        reply = service.delete(box)
+        assert (reply.status, reply.json["ending"]) == (202, True), reply
+        os.kill(service.front, signal.SIGKILL)
+    finally:
+        os.kill(service.launcher, signal.SIGCONT)
+    wait_until(service.is_ready, "another front")
+    wait_until(lambda: service.get(box).status == 404, "its end")
+    assert service.stop() == 0
+
+
+def test_a_launcher_that_hangs_is_replaced(service):
+    service.start()
+    launcher = service.launcher
+    assert service.run("print(1)").json["stdout"] == "1\n"
+    os.kill(launcher, signal.SIGSTOP)
+    try:
+        service.wait_for_message("the launcher does not answer")
+        wait_until(lambda: service.launcher not in (None, launcher) and service.is_ready(), "another launcher")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(launcher, signal.SIGCONT)
+    assert service.run("print(2)").json["stdout"] == "2\n"
+    assert service.stop() == 0
+
+
+def test_open_files_are_as_many_as_it_may_have(service):
+    """A usual shell gives 1024, of which one tenant's sandboxes took all."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    service.before = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    service.start()
+    for pid in (service.launcher, service.front):
+        limits = re.search(r"^Max open files +(\d+) +(\d+)", pathlib.Path(f"/proc/{pid}/limits").read_text(), re.M)
+        assert (int(limits[1]), int(limits[2])) == (min(hard, 65536), hard)
+    assert service.run("import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 65536)").json["stdout"] == "True\n"
     assert service.stop() == 0
 
 

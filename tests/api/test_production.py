@@ -293,6 +293,60 @@ def test_a_revoked_token_is_out_and_stays_out(own):
     assert own.get("/api/v1/sandbox", token=other).status == 200
 
 
+SKEW = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+static volatile long *skew;
+__attribute__((constructor)) static void begin(void)
+{
+    int fd = open(getenv("SKEW"), O_RDONLY | O_CLOEXEC);
+    skew = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+}
+time_t time(time_t *to)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (skew != MAP_FAILED)
+        now.tv_sec += *skew;
+    if (to)
+        *to = now.tv_sec;
+    return now.tv_sec;
+}
+"""
+
+
+def test_a_clock_that_was_ahead_makes_no_revoked_token_good(own, monkeypatch):
+    """AP-14: what has expired by it may be forgotten, but not sooner than it could have expired."""
+    place, library = own.room / "skew", own.room / "skew.so"
+    place.write_bytes(bytes(4096))
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, "-xc", "-"], input=SKEW.encode(), check=True)
+    for path in (own.room, place, library):
+        path.chmod(path.stat().st_mode | 0o055)
+    monkeypatch.setenv("SKEW", str(place))
+    monkeypatch.setenv("LD_PRELOAD", str(library))
+    own.start()
+    monkeypatch.delenv("LD_PRELOAD")
+
+    def put(seconds):
+        with open(place, "r+b") as file:
+            file.write(seconds.to_bytes(8, "little"))
+        time.sleep(2.5)  # it looks every second
+
+    token, other, brief = own.mint("alice", "--ttl", "1h"), own.mint("alice", "--ttl", "9h"), own.mint("alice", "--ttl", "1h")
+    assert own.ask("POST", "/api/v1/token/revoke", {"token": token}, token=other).json == {"revoked": True}
+    assert refusal(own.get("/api/v1/sandbox", token=token)) == UNAUTHORIZED
+    assert own.get("/api/v1/sandbox", token=brief).status == 200
+    put(2 * 3600)
+    assert refusal(own.get("/api/v1/sandbox", token=brief)) == UNAUTHORIZED, "control: the clock is ahead"
+    assert own.get("/api/v1/sandbox", token=other).status == 200
+    put(0)
+    assert own.get("/api/v1/sandbox", token=brief).status == 200, "control: it is right again"
+    assert refusal(own.get("/api/v1/sandbox", token=token)) == UNAUTHORIZED
+
+
 def test_one_tenant_leaves_room_for_revocations_of_others(own):
     """It can make tokens as it likes, those of its sandboxes: the table was full for everybody."""
     own.start()

@@ -21,6 +21,44 @@ def test_sandboxes(make_service):
     service.create()
 
 
+def test_nobody_has_all_sandboxes_there_are(make_service):
+    """AP-20, whatever the operator wrote: others were told to destroy some, and had none."""
+    service = make_service("--max-sandboxes=16", "--pool-min=1")
+    made = [service.post("/api/v1/sandbox/create").status for _ in range(16)]
+    assert made == [201] * 14 + [429] * 2
+    assert service.post("/api/v1/sandbox/create", token=True).status == 201, "another tenant may"
+    assert service.run("print(1)", token=True).status == 200
+
+
+@pytest.mark.parametrize("workers", [8, 16, 28])
+def test_nobody_has_all_transfers_there_are(make_service, workers):
+    """AP-20: those of slow clients are few, and some of them are for others."""
+    service = make_service(f"--workers={workers}")
+    most = (workers + 3) // 4
+
+    def begin(token):
+        box = service.post("/api/v1/sandbox/create", token=token).json["sandbox_id"]
+        connection = service.connect(tcp=bool(token))
+        connection.putrequest("PUT", f"/api/v1/sandbox/{box}/files?path=f")
+        if token:
+            connection.putheader("Authorization", f"Bearer {service.token}")
+        connection.putheader("Content-Length", "1000000")
+        connection.endheaders()
+        connection.send(b"x" * 1000)
+        return connection
+
+    def status_of(connection):
+        """None: it goes on."""
+        connection.sock.settimeout(1)
+        with contextlib.suppress(TimeoutError):
+            return connection.getresponse().status
+        return None
+    with contextlib.ExitStack() as stack:
+        mine = [status_of(stack.enter_context(contextlib.closing(begin(None)))) for _ in range(most + 1)]
+        assert mine.count(None) == most - (most + 7) // 8 and set(mine) <= {None, 429}, mine
+        assert status_of(stack.enter_context(contextlib.closing(begin(True)))) is None, "another tenant may"
+
+
 def test_rate(make_service):
     """AP-20, and a bucket that fills again."""
     service = make_service("--tenant-rate=20", "--tenant-burst=5")

@@ -8,6 +8,7 @@ import resource
 import socket
 import struct
 import subprocess
+import time
 
 import pytest
 
@@ -90,6 +91,118 @@ def test_only_the_level_that_is_set_up(launch, kind, level, flags):
 @pytest.mark.parametrize("level", [SUBPROCESS, 4, 99, -1])
 def test_levels_that_no_launcher_makes(launch, level):
     assert "makes no sense" in refusal(launch(f"--high-isolation={level}").ask("CREATE", isolation=level))
+
+
+@pytest.mark.parametrize("kind", ["CREATE", "CHECK"])
+@pytest.mark.parametrize("levels, level, is_allowed", [(1, PROCESS, True), (2, PROCESS, False), (2, CONTAINER, True), (1, CONTAINER, False)])
+def test_only_levels_that_the_operator_allows(launch, kind, levels, level, is_allowed):
+    """Where only gVisor is, no front gets a sandbox on the host's own kernel."""
+    it = launch(f"--high-isolation={CONTAINER}", "--high-runtime=nosuch", f"--levels={levels}")
+    if (kind, level) == ("CHECK", PROCESS):
+        return
+    got, fd = it.ask(kind, isolation=level)
+    if level == PROCESS and is_allowed:
+        assert got.kind == "CREATED"
+        os.close(fd)
+    else:
+        assert ("does not allow" in refusal((got, fd))) != is_allowed
+
+
+# ---- what outlives a front that was taken over ----
+
+def ask(sock, kind, *fields):
+    sock.send(frame(kind, 0, *fields))
+    data, fds, _, _ = socket.recv_fds(sock, 1 << 17, 4)
+    size, number, proc = struct.unpack_from("<IHH", data)
+    return Frame(number, proc, data[8:8 + size]), fds[0] if fds else None
+
+
+def open_channel(it, ours, theirs):
+    socket.send_fds(it.control, [frame("CHANNEL", 0)], [theirs.fileno()])
+    data = it.control.recv(1 << 16)
+    _, number, proc = struct.unpack_from("<IHH", data)
+    theirs.close()
+    ours.settimeout(SECONDS)
+    return Frame(number, proc, data[8:]).kind
+
+
+def next_front(it):
+    it.control.close()
+    it.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    socket.send_fds(it.keeper, [b"F"], [theirs.fileno()])
+    theirs.close()
+    it.control.settimeout(SECONDS)
+
+
+def connection():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ours = socket.create_connection(server.getsockname())
+        return ours, server.accept()[0]
+
+
+def test_no_stranger_has_a_channel(launch):
+    it = launch()
+    for pair in (connection(), socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM), socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)):
+        with pair[0]:
+            assert open_channel(it, *pair) == "ERROR"
+    pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with pair[0]:
+        assert open_channel(it, *pair) == "DONE", "control"
+        assert ask(pair[0], "STATUS")[0].kind == "STATUS_IS"
+
+
+def test_a_channel_has_no_say_after_its_front(launch):
+    """Neither one that is silent nor one of an execution that goes on, beyond its own."""
+    it = launch()
+    idle, staying = (socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2))
+    with idle[0], staying[0]:
+        assert (open_channel(it, *idle), open_channel(it, *staying)) == ("DONE", "DONE")
+        assert ask(staying[0], "USE")[0].kind == "DONE"
+        assert ask(idle[0], "STATUS")[0].kind == ask(staying[0], "STATUS")[0].kind == "STATUS_IS", "control"
+        next_front(it)
+        made, fd = it.ask("CREATE", ("L_HOLD", b"secret"))
+        assert made.kind == "CREATED"
+        box = ("L_BOX", made.number("L_BOX"))
+        for sock, kinds in ((idle[0], ("STATUS", "USAGE", "DESTROY")), (staying[0], ("STATUS", "HELD", "USE", "USAGE", "DESTROY"))):
+            for kind in kinds:
+                got, other = ask(sock, kind, box)
+                assert other is None and b"its front is gone" in got.bytes("TEXT"), (kind, got)
+        with contextlib.closing(socket.socket(fileno=fd)):
+            assert it.ask("USAGE", box)[0].kind == "USED", "control: it is there, for its front"
+        assert idle[0].recv(16) == b"", "and what has nothing to do is closed after a while"
+        assert ask(staying[0], "STATUS")[0].kind == "ERROR", "not so what goes on"
+
+
+def filled():
+    """A connection whose closing waits for a minute."""
+    ours, theirs = connection()
+    theirs.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            theirs.send(bytes(1 << 16))
+    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 60))
+    return ours, theirs
+
+
+def test_no_descriptor_keeps_it_waiting(launch):
+    it = launch()
+    for kind in ("STATUS", "CHANNEL"):
+        ours, theirs = filled()
+        with ours:
+            began = time.monotonic()
+            socket.send_fds(it.control, [frame(kind, 0)], [theirs.fileno()])
+            theirs.close()
+            it.control.recv(1 << 16)
+            assert ask(it.control, "STATUS")[0].kind == "STATUS_IS"
+            assert time.monotonic() - began < 30
+
+
+def test_the_keeper_hears_whether_it_is_there(launch):
+    it = launch()
+    it.keeper.settimeout(SECONDS)
+    it.keeper.send(b"P")
+    assert it.keeper.recv(16) == b"P"
+    assert ask(it.control, "STATUS")[0].kind == "STATUS_IS"
 
 
 def test_a_front_cannot_name_a_runtime_or_an_image(launch):

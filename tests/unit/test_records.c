@@ -396,19 +396,22 @@ static void what_is_too_old_goes(void **state)
     reopen();
     change("UPDATE executions SET started = '2001-01-01T00:00:00.000Z' WHERE seq <= 3;"
            "UPDATE executions SET verdict = NULL WHERE seq = 1;"
+           "UPDATE executions SET verdict = 'queued' WHERE seq = 2;"
+           "INSERT INTO promises (id, request) SELECT id, x'7b7d' FROM executions WHERE seq = 2;"
            "INSERT INTO idempotency VALUES ('t', 'k', 'h', 200, x'00', '2001-01-01T00:00:00.000Z');"
            "INSERT INTO tokens_revoked VALUES ('i', 't', 1, '2001-01-01T00:00:00.000Z');"
            "INSERT INTO sandboxes VALUES ('i', 't', NULL, '2001-01-01T00:00:00.000Z', 'expired',"
            " '2001-01-01T00:00:00.000Z', 'h')");
     reopen();
-    wait_for("SELECT count(*) FROM executions", 6); /* the interrupted one goes too, it has ended */
+    wait_for("SELECT count(*) FROM executions", 7); /* the interrupted one goes too, it has ended; not what waits */
     wait_for("SELECT count(*) FROM idempotency", 0);
     wait_for("SELECT count(*) FROM tokens_revoked", 0);
     wait_for("SELECT count(*) FROM sandboxes", 0);
     coto_records_close(records);
     assert_int_equal(open_with(COTO_DURABLE_DISK, 2), 0);
-    wait_for("SELECT count(*) FROM executions", 2);
-    assert_int_equal(number("SELECT min(seq) FROM executions"), 8);
+    wait_for("SELECT count(*) FROM executions", 3);
+    assert_int_equal(number("SELECT min(seq) FROM executions WHERE verdict = 'ok'"), 8);
+    assert_int_equal(number("SELECT seq FROM executions WHERE verdict = 'queued'"), 2);
 }
 
 /* Whoever makes and destroys them all day long fills no disk. */
