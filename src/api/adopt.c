@@ -220,12 +220,15 @@ static void resume(struct api_job *job)
     if (s && (s->job || strcmp(s->tenant, job->caller.tenant) != 0))
         s = NULL;
     job->sandbox = s;
+    bool ends = s && s->state == API_ENDING;
     if (s) {
         s->job = job;
-        s->state = API_BUSY;
+        s->state = ends ? API_ENDING : API_BUSY;
     }
     bool begun = api_async_find(job);
-    if (in_sandbox && !s && !begun)
+    if (ends && begun)
+        api_job_cancel(job);
+    if (in_sandbox && (!s || ends) && !begun)
         coto_err_set(&job->err, COTO_ERR_NOTFOUND, 0, "the sandbox it was for is gone");
     api_execution_set(job);
     if (!begun)
