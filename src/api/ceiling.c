@@ -43,6 +43,17 @@ static bool has_ceiling(enum coto_opt opt)
     return opt == COTO_OPT_TIMEOUT;
 }
 
+/* The operator's come after those of the profile. */
+static int add_modules(const struct coto_policy *ceiling, struct coto_policy *policy, struct coto_err *err)
+{
+    const struct coto_strv *list = coto_policy_list(ceiling, COTO_OPT_MODULES);
+
+    for (size_t i = 0; i < list->count; i++)
+        if (coto_policy_set(policy, COTO_OPT_MODULES, list->items[i], COTO_SOURCE_PROFILE, "service", err))
+            return -1;
+    return 0;
+}
+
 int coto_ceiling_apply(const struct coto_policy *ceiling, struct coto_policy *policy,
                        struct coto_err *err)
 {
@@ -58,7 +69,7 @@ int coto_ceiling_apply(const struct coto_policy *ceiling, struct coto_policy *po
         if (coto_policy_set(policy, opt, coto_buf_str(&text), source, "service", err))
             return -1;
     }
-    return 0;
+    return add_modules(ceiling, policy, err);
 }
 
 bool coto_ceiling_has_word(const char *const *words, const char *word)

@@ -47,7 +47,7 @@ static bool has_start_variables(const struct coto_strv *env, const struct coto_s
 void api_plan_parked(struct coto_plan *plan, bool stays)
 {
     bool can = plan->language && strcmp(plan->language->name, "python") == 0 &&
-               plan->stage_count == 1 && !plan->caps && plan->seccomp_tier != COTO_SECCOMP_DEBUG &&
+               plan->stage_count == 1 && plan->seccomp_tier != COTO_SECCOMP_DEBUG &&
                plan->pids >= PIDS_PARKED;
 
     plan->context = can && stays;

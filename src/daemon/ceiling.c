@@ -126,15 +126,31 @@ int coto_ceiling_read(const struct coto_settings *settings, struct coto_policy *
         failed =
             coto_ceiling_lower(ret_ceiling, rows[i].opt, coto_setting_infos[rows[i].setting].name,
                                coto_settings_text(settings, rows[i].setting), err);
+    const struct coto_strv *modules = &settings->text[COTO_SET_MODULES];
+    for (size_t i = 0; i < modules->count && !failed; i++)
+        failed = coto_policy_set(ret_ceiling, COTO_OPT_MODULES, modules->items[i], COTO_SOURCE_FLAG, "modules", err);
     return failed ? -1 : 0;
 }
 
 /* ---- of profiles ---- */
 
+static void add_modules(struct coto_ceiling_walls *walls, const struct coto_plan *plan)
+{
+    int i = 0;
+
+    while (i < walls->list_count && strcmp(walls->modules[i], plan->modules) != 0)
+        i++;
+    if (!*plan->modules || i < walls->list_count || i == COTO_CEILING_LISTS)
+        return;
+    walls->modules[i] = strdup(plan->modules);
+    walls->list_count += walls->modules[i] != NULL;
+}
+
 static void add_plan(struct coto_ceiling_walls *walls, const struct coto_plan *plan)
 {
     int i = 0;
 
+    add_modules(walls, plan);
     walls->caps |= plan->caps;
     walls->seccomp = plan->seccomp_tier > walls->seccomp ? plan->seccomp_tier : walls->seccomp;
     walls->idmaps |= 1u << plan->idmap;
@@ -149,7 +165,7 @@ static void add_plan(struct coto_ceiling_walls *walls, const struct coto_plan *p
 
 /* Whatever it runs: none of this depends on the program. One that cannot be planned on this host is
  * none that the front could plan. */
-static void add_profile(struct coto_ceiling_walls *walls, const char *name)
+static void add_profile(struct coto_ceiling_walls *walls, const struct coto_policy *ceiling, const char *name)
 {
     static const char *const command[] = {"true", NULL};
     const struct coto_source_code source = {
@@ -160,6 +176,7 @@ static void add_profile(struct coto_ceiling_walls *walls, const char *name)
 
     if (coto_policy_init(&policy, &err) == 0 &&
         coto_policy_apply_profile(&policy, name, &err) == 0 &&
+        coto_ceiling_apply(ceiling, &policy, &err) == 0 &&
         coto_policy_set(&policy, COTO_OPT_ISOLATION, "process", COTO_SOURCE_FLAG, "service", &err) == 0 &&
         coto_policy_check(&policy, &err) == 0 && coto_plan_make(&policy, &source, &plan, &err) == 0)
         add_plan(walls, &plan);
@@ -167,7 +184,8 @@ static void add_profile(struct coto_ceiling_walls *walls, const char *name)
     coto_policy_fini(&policy);
 }
 
-void coto_ceiling_walls(const struct coto_settings *settings, struct coto_ceiling_walls *ret_walls)
+void coto_ceiling_walls(const struct coto_settings *settings, const struct coto_policy *ceiling,
+                        struct coto_ceiling_walls *ret_walls)
 {
     const char *const *allowed = (const char *const *)settings->text[COTO_SET_ALLOW_PROFILE].items;
 
@@ -177,7 +195,7 @@ void coto_ceiling_walls(const struct coto_settings *settings, struct coto_ceilin
     ret_walls->levels = (coto_ceiling_has_word(levels, "standard") ? 1u : 0) | (coto_ceiling_has_word(levels, "high") ? 2u : 0);
     for (unsigned i = 0; i < coto_profile_count; i++)
         if (coto_ceiling_has_word(allowed, coto_profiles[i].name))
-            add_profile(ret_walls, coto_profiles[i].name);
+            add_profile(ret_walls, ceiling, coto_profiles[i].name);
     if (ret_walls->id_count == 0) /* nobody's, for nobody: no plan has root */
         ret_walls->id_count = 1;
 }

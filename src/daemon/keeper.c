@@ -157,7 +157,7 @@ static char *number(const char *name, int64_t value)
 }
 
 /* What the front cannot exceed, whoever it is by then. */
-#define MOST_ARGS (12 + COTO_CEILING_IDS)
+#define MOST_ARGS (12 + COTO_CEILING_IDS + COTO_CEILING_LISTS)
 static int add_most(const struct keeper *k, char **argv)
 {
     static const struct {
@@ -181,6 +181,8 @@ static int add_most(const struct keeper *k, char **argv)
         snprintf(text, sizeof text, "%u:%u", walls->ids[i].uid, walls->ids[i].gid);
         argv[count++] = join("--ids=", text);
     }
+    for (int i = 0; i < walls->list_count; i++)
+        argv[count++] = join("--modules=", walls->modules[i]);
     return count;
 }
 
@@ -747,9 +749,10 @@ int coto_keeper_run(struct coto_settings *settings)
     prctl(PR_SET_NAME, "coto-keeper");
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    coto_ceiling_walls(settings, &k.walls);
-    int status = watch_signals(&k, &err) || coto_ceiling_read(settings, &k.ceiling, &err) ||
-                         coto_files_read(settings, k.uid, &k.files, &err) ||
+    int failed = watch_signals(&k, &err) || coto_ceiling_read(settings, &k.ceiling, &err);
+    if (!failed)
+        coto_ceiling_walls(settings, &k.ceiling, &k.walls);
+    int status = failed || coto_files_read(settings, k.uid, &k.files, &err) ||
                          check_state_dir(settings, &err) || coto_place_open(settings, &k.place, &err)
                      ? coto_keeper_fail(&err)
                      : live(&k);

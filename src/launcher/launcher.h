@@ -34,6 +34,7 @@
 #define LAUNCHER_SHELVES 32
 #define LAUNCHER_CHANNELS 1024
 #define LAUNCHER_IDS 16
+#define LAUNCHER_LISTS 8 /* of modules */
 #define LAUNCHER_ALLOWED 8                        /* runtimes that lack the fix of an escape */
 #define LAUNCHER_HIGH_ARGS (5 + LAUNCHER_ALLOWED) /* what the operator says about level high */
 
@@ -112,6 +113,8 @@ struct launcher_most {
         unsigned uid, gid;
     } ids[LAUNCHER_IDS]; /* that programs have inside; none: any */
     int id_count;
+    const char *modules[LAUNCHER_LISTS]; /* lists that interpreters may have imported beside the usual */
+    int list_count;
 };
 
 /* What requests for isolation_level high get: the operator's word, not the front's. */
@@ -126,6 +129,7 @@ struct launcher_high {
 /* An interpreter that is forked into sandboxes; see template.c. */
 struct template {
     struct source source;
+    struct template_kind *kind;
     pid_t pid; /* 0: none */
     int fd;
     bool ready;
@@ -134,6 +138,16 @@ struct template {
     unsigned forks;
     int64_t asked_us; /* for the copy in `box` */
     int64_t began_us, retry_us;
+};
+
+/* Those that have imported the same. */
+struct template_kind {
+    const char *modules;          /* beside the usual; NULL: none */
+    struct template templates[2]; /* one of them, and shortly before its end its successor */
+    unsigned turn;
+    struct box *parking; /* wait for it */
+    int64_t used_us;
+    bool is_told; /* what could not be imported */
 };
 
 struct launcher {
@@ -156,9 +170,7 @@ struct launcher {
     struct coto_launch_status status;
     struct coto_buf in, out;
     struct coto_buf spare; /* for the next reader: too large to be allocated for each READY */
-    struct template templates[2]; /* one of them, and shortly before its end its successor */
-    unsigned template_turn;
-    struct box *parking; /* wait for the template */
+    struct template_kind kinds[1 + LAUNCHER_LISTS]; /* the first with the usual modules, then those of most.modules */
     unsigned waited; /* boxes that are being made here while somebody waits for just this one */
     bool ending;
     int64_t began_us, tick_us, sweep_us;
@@ -210,6 +222,9 @@ int launcher_await_frame(struct coto_sandbox *sandbox, struct coto_frame_reader 
 /* park.c: 0: an interpreter waits; 1: none does; -1: the sandbox is of no use. */
 int launcher_park_inside(struct coto_sandbox *sandbox, const struct coto_plan *plan,
                          struct coto_frame_reader *reader, struct coto_err *err);
+
+/* view.c: of a process that will be a template. False: it could not have one of its own */
+bool launcher_own_view(void);
 
 /* template.c */
 extern const char launcher_modules[];

@@ -32,6 +32,16 @@ static bool take_ids(struct launcher_most *most, const char *arg)
     return true;
 }
 
+static bool take_modules(struct launcher_most *most, const char *arg)
+{
+    static const char name[] = "--modules=";
+
+    if (most->list_count == LAUNCHER_LISTS || strncmp(arg, name, sizeof name - 1) != 0)
+        return false;
+    most->modules[most->list_count++] = arg + sizeof name - 1;
+    return true;
+}
+
 bool launcher_take_most(struct launcher_most *most, const char *arg)
 {
     const struct {
@@ -52,7 +62,7 @@ bool launcher_take_most(struct launcher_most *most, const char *arg)
         *rows[i].to = strtoll(arg + n, NULL, 10);
         return true;
     }
-    return take_ids(most, arg);
+    return take_ids(most, arg) || take_modules(most, arg);
 }
 
 static bool has_ids(const struct launcher_most *most, const struct coto_plan *plan)
@@ -61,6 +71,16 @@ static bool has_ids(const struct launcher_most *most, const struct coto_plan *pl
         if (most->ids[i].uid == plan->uid && most->ids[i].gid == plan->gid)
             return true;
     return most->id_count == 0;
+}
+
+/* They are imported outside of all sandboxes: by name, and from this host's own files, but some do things
+ * while they are. */
+static bool has_modules(const struct launcher_most *most, const struct coto_plan *plan)
+{
+    for (int i = 0; i < most->list_count && plan->modules; i++)
+        if (strcmp(most->modules[i], plan->modules) == 0)
+            return true;
+    return !plan->modules;
 }
 
 /* The name of what is beyond; NULL: nothing is. */
@@ -82,6 +102,7 @@ static const char *beyond(const struct launcher_most *most, const struct coto_pl
                 {"seccomp", plan->seccomp_tier > most->seccomp},
                 {"idmap", !(most->idmaps >> plan->idmap & 1)},
                 {"user", !has_ids(most, plan)},
+                {"modules", !has_modules(most, plan)},
                 {"allow-missing", core & ~(plan->need & plan->want)}};
 
     for (size_t i = 0; i < plan->tmpfs_count; i++)

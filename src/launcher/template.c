@@ -1,5 +1,6 @@
 /* The template: started on demand, thrown away after some forks. Shortly before, its successor is
- * started, so that nobody waits for that: a tenth of a second. A sandbox
+ * started, so that nobody waits for that: a tenth of a second. There is one for each list of modules
+ * that a profile has (option `modules`), from the first sandbox of such a profile on. A sandbox
  * whose plan asks for a parked interpreter goes through here between READY and its shelf;
  * where that fails it is as good as any other, its programs are only started the long way. */
 #include "launcher/launcher.h"
@@ -27,6 +28,7 @@
 #define START_US 30000000      /* one that is not ready then never will be */
 #define COPY_US 10000000       /* nor does one that has not made a copy then */
 #define RETRY_US 5000000
+#define UNUSED_US 600000000    /* then one with other modules than the usual is let go */
 #define PYTHON "/usr/bin/python3"
 #define TEMPLATE_HOME "HOME=/dev/null/" /* as long as what it becomes: python.c */
 
@@ -40,7 +42,7 @@ const char launcher_modules[] =
 
 /* ---- its life ---- */
 
-static void run_python(const char *script, const char *library, int fd)
+static void run_python(const struct template_kind *kind, const char *script, const char *library, int fd)
 {
     /* What a sandbox of the default policy has, so that a copy has little to change. But for its home:
      * of one on the host the interpreter would run what lies in its .local, and nobody can put
@@ -51,7 +53,8 @@ static void run_python(const char *script, const char *library, int fd)
                           "SHELL=/bin/sh",   "LANG=C.UTF-8", "TMPDIR=/tmp",
                           "COTO_OUTPUT=/workspace/output", preload, NULL};
     char number[16];
-    char *argv[] = {PYTHON, (char *)script, (char *)library, number, (char *)launcher_modules, NULL};
+    char *argv[] = {PYTHON, (char *)script, (char *)library, number, (char *)launcher_modules,
+                    (char *)(kind->modules ? kind->modules : ""), NULL, NULL};
     int in[2];
     int out[2];
     sigset_t none;
@@ -61,6 +64,7 @@ static void run_python(const char *script, const char *library, int fd)
      * python.py forgets it. */
     if (unshare(CLONE_NEWUTS) == 0)
         (void)!sethostname("coto", 4);
+    const char *view = launcher_own_view() ? "own" : "host";
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     for (int i = 1; i < 32; i++)
@@ -71,6 +75,7 @@ static void run_python(const char *script, const char *library, int fd)
         dup2(out[1], 2) < 0 || chdir("/") || coto_sched_leave_real_time(NULL))
         _exit(70);
     snprintf(number, sizeof number, "%d", control);
+    argv[6] = (char *)view;
     snprintf(preload, sizeof preload, "LD_PRELOAD=%s", library);
     for (int i = 3; i < 64; i++)
         if (i != control && i != out[0] && i != in[1])
@@ -80,17 +85,30 @@ static void run_python(const char *script, const char *library, int fd)
     _exit(127);
 }
 
-static struct template *current(struct launcher *l)
+static struct template *current(struct template_kind *kind)
 {
-    return &l->templates[l->template_turn];
+    return &kind->templates[kind->turn];
 }
 
-static struct template *successor(struct launcher *l)
+static struct template *successor(struct template_kind *kind)
 {
-    return &l->templates[!l->template_turn];
+    return &kind->templates[!kind->turn];
 }
 
-static void start(struct launcher *l, struct template *t)
+/* Its plan has been held to the lists there are (most.c). */
+static struct template_kind *kind_of(struct launcher *l, const struct box *box)
+{
+    int i = 0;
+
+    while (box->plan.modules && i < l->most.list_count && strcmp(l->most.modules[i], box->plan.modules) != 0)
+        i++;
+    if (!box->plan.modules || i == l->most.list_count)
+        return &l->kinds[0];
+    l->kinds[1 + i].modules = l->most.modules[i];
+    return &l->kinds[1 + i];
+}
+
+static void start(struct launcher *l, struct template_kind *kind, struct template *t)
 {
     char script[4096];
     char library[4096];
@@ -105,7 +123,7 @@ static void start(struct launcher *l, struct template *t)
         return;
     pid_t pid = fork();
     if (pid == 0)
-        run_python(script, library, sv[1]);
+        run_python(kind, script, library, sv[1]);
     close(sv[1]);
     if (pid < 0) {
         close(sv[0]);
@@ -114,7 +132,8 @@ static void start(struct launcher *l, struct template *t)
     char path[48];
     snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)pid);
     coto_file_write_at(AT_FDCWD, path, "1000"); /* its copies inherit it */
-    *t = (struct template){.source = {SOURCE_TEMPLATE, t}, .pid = pid, .fd = sv[0], .began_us = coto_clock_us()};
+    *t = (struct template){
+        .source = {SOURCE_TEMPLATE, t}, .kind = kind, .pid = pid, .fd = sv[0], .began_us = coto_clock_us()};
     launcher_watch(l, sv[0], &t->source);
 }
 
@@ -140,21 +159,21 @@ static void stop(struct launcher *l, struct template *t, int64_t retry_us)
 
 /* The one that copies are made of now, if there is any; of one that has made enough, or has died, the successor as
  * soon as it waits. */
-static struct template *choose(struct launcher *l)
+static struct template *choose(struct launcher *l, struct template_kind *kind)
 {
-    struct template *t = current(l);
+    struct template *t = current(kind);
     bool is_enough = t->pid > 0 && !t->box && t->forks >= FORKS_MAX - FORKS_AHEAD;
 
     if (is_enough)
-        start(l, successor(l));
-    if ((is_enough && successor(l)->ready) || (t->pid <= 0 && successor(l)->pid > 0)) {
+        start(l, kind, successor(kind));
+    if ((is_enough && successor(kind)->ready) || (t->pid <= 0 && successor(kind)->pid > 0)) {
         stop(l, t, 0);
-        l->template_turn = !l->template_turn;
+        kind->turn = !kind->turn;
     } else if (is_enough && t->forks >= FORKS_MAX + FORKS_LATE) {
         stop(l, t, 0);
     }
-    t = current(l);
-    start(l, t);
+    t = current(kind);
+    start(l, kind, t);
     return t;
 }
 
@@ -191,7 +210,7 @@ static int send_with_fds(int fd, const struct coto_template_fork *ask, const int
     return sendmsg(fd, &msg, MSG_NOSIGNAL) < 0 ? -1 : 0;
 }
 
-static int send_fork(struct launcher *l, struct box *box)
+static int send_fork(const struct launcher *l, const struct template *t, struct box *box)
 {
     int fds[COTO_TEMPLATE_FDS] = {box->sandbox->alive_fd, box->sandbox->parked_fd};
     int joins[8];
@@ -199,27 +218,28 @@ static int send_fork(struct launcher *l, struct box *box)
     int count = l->driver->open_join(box->sandbox, joins, &born);
     struct coto_template_fork ask = {.what = born ? COTO_TEMPLATE_FORK_BORN : COTO_TEMPLATE_FORK,
                                      .uid = box->plan.uid,
-                                     .gid = box->plan.gid};
+                                     .gid = box->plan.gid,
+                                     .caps = box->plan.caps};
 
     if (count < 0 || count > COTO_TEMPLATE_FDS - 2)
         return -1;
     memcpy(fds + 2, joins, (size_t)count * sizeof fds[0]);
-    int failed = send_with_fds(current(l)->fd, &ask, fds, count + 2);
+    int failed = send_with_fds(t->fd, &ask, fds, count + 2);
     for (int i = 0; i < count; i++)
         close(joins[i]);
     return failed;
 }
 
 /* The next one in the queue, as long as there is a template that has nothing to do. */
-static void next(struct launcher *l)
+static void next(struct launcher *l, struct template_kind *kind)
 {
-    struct template *t = choose(l);
+    struct template *t = choose(l, kind);
 
-    while (l->parking && (t->pid <= 0 || (t->ready && !t->box))) {
-        struct box *box = l->parking;
-        l->parking = box->next;
+    while (kind->parking && (t->pid <= 0 || (t->ready && !t->box))) {
+        struct box *box = kind->parking;
+        kind->parking = box->next;
         box->next = NULL;
-        if (t->pid <= 0 || send_fork(l, box)) {
+        if (t->pid <= 0 || send_fork(l, t, box)) {
             done(l, box);
         } else {
             t->box = box;
@@ -230,24 +250,33 @@ static void next(struct launcher *l)
 
 void launcher_park(struct launcher *l, struct box *box)
 {
-    struct box **end = &l->parking;
+    struct template_kind *kind = kind_of(l, box);
+    struct box **end = &kind->parking;
 
     while (*end)
         end = &(*end)->next;
+    kind->used_us = coto_clock_us();
+    /* To import what is large takes seconds. Who waits for this very box waits no longer than without. */
+    if (kind != l->kinds && !box->shelf && !choose(l, kind)->ready) {
+        done(l, box);
+        return;
+    }
     *end = box;
-    next(l);
+    next(l, kind);
 }
 
 void launcher_unpark(struct launcher *l, struct box *box)
 {
-    for (struct box **at = &l->parking; *at; at = &(*at)->next)
+    struct template_kind *kind = kind_of(l, box);
+
+    for (struct box **at = &kind->parking; *at; at = &(*at)->next)
         if (*at == box) {
             *at = box->next;
             return;
         }
-    if (current(l)->box == box) {
-        current(l)->box = NULL;
-        current(l)->unasked++;
+    if (current(kind)->box == box) {
+        current(kind)->box = NULL;
+        current(kind)->unasked++;
     }
 }
 
@@ -263,16 +292,28 @@ static void tell_refused(int why)
                     "  remedy: give the service CAP_SYS_PTRACE and CAP_SYS_CHROOT (docs/SERVICE.md, systemd)\n", strerror(why));
 }
 
+/* Told once for each list: programs that want one import it themselves, or fail as they would anyway. */
+static void tell_missing(struct template_kind *kind, const char *names, ssize_t len)
+{
+    if (!kind->is_told)
+        fprintf(stderr, "coto-launch: of `modules` these cannot be imported and are left out: %.*s\n", (int)len, names);
+    kind->is_told = true;
+}
+
 void launcher_template_says(struct launcher *l, struct template *t)
 {
-    unsigned char text[8];
+    unsigned char text[512];
     ssize_t n = recv(t->fd, text, sizeof text, MSG_DONTWAIT);
+    struct template_kind *kind = t->kind;
     struct box *box = t->box;
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
         stop(l, t, t->began_us + RETRY_US); /* at once, if it has lived longer than that */
+    } else if (text[0] == COTO_TEMPLATE_WITHOUT) {
+        tell_missing(kind, (const char *)text + 1, n - 1);
+        return;
     } else if (text[0] == COTO_TEMPLATE_READY) {
         t->ready = true;
         box = NULL;
@@ -289,7 +330,7 @@ void launcher_template_says(struct launcher *l, struct template *t)
     }
     if (box)
         done(l, box);
-    next(l);
+    next(l, kind);
 }
 
 static bool hangs(const struct template *t, int64_t now)
@@ -297,13 +338,10 @@ static bool hangs(const struct template *t, int64_t now)
     return t->pid > 0 && (t->ready ? t->box && now - t->asked_us > COPY_US : now - t->began_us > START_US);
 }
 
-/* Its socket tells when it dies, unless somebody else has it too; nothing tells that it hangs. */
-void launcher_template_look(struct launcher *l)
+static void look(struct launcher *l, struct template_kind *kind, int64_t now)
 {
-    int64_t now = coto_clock_us();
-
     for (int i = 0; i < 2; i++) {
-        struct template *t = &l->templates[i];
+        struct template *t = &kind->templates[i];
         struct box *box = t->box;
         bool is_dead = t->pid > 0 && waitpid(t->pid, NULL, WNOHANG) == t->pid;
         if (!is_dead && !hangs(t, now))
@@ -311,12 +349,31 @@ void launcher_template_look(struct launcher *l)
         forget(l, t, is_dead, t->began_us + RETRY_US);
         if (box)
             done(l, box);
-        next(l);
+        next(l, kind);
+    }
+}
+
+static void stop_kind(struct launcher *l, struct template_kind *kind)
+{
+    stop(l, current(kind), 0);
+    stop(l, successor(kind), 0);
+}
+
+/* Its socket tells when it dies, unless somebody else has it too; nothing tells that it hangs. */
+void launcher_template_look(struct launcher *l)
+{
+    int64_t now = coto_clock_us();
+
+    for (int i = 0; i < 1 + l->most.list_count; i++) {
+        struct template_kind *kind = &l->kinds[i];
+        look(l, kind, now);
+        if (i > 0 && !kind->parking && !current(kind)->box && now - kind->used_us > UNUSED_US)
+            stop_kind(l, kind);
     }
 }
 
 void launcher_template_stop(struct launcher *l)
 {
-    stop(l, current(l), 0);
-    stop(l, successor(l), 0);
+    for (int i = 0; i < 1 + l->most.list_count; i++)
+        stop_kind(l, &l->kinds[i]);
 }

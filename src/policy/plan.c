@@ -129,10 +129,27 @@ static int set_container(const struct coto_policy *policy, struct coto_plan *pla
     return 0;
 }
 
+#define MODULES_MAX 4000 /* of their names: they are an argument of the interpreter's */
+
+static int set_modules(const struct coto_policy *policy, struct coto_plan *plan, struct coto_err *err)
+{
+    const struct coto_strv *list = coto_policy_list(policy, COTO_OPT_MODULES);
+    coto_auto_buf text = {0};
+
+    for (size_t i = 0; i < list->count; i++)
+        coto_buf_addf(&text, "%s%s", i ? "," : "", list->items[i]);
+    if (text.len > MODULES_MAX) {
+        coto_err_set(err, COTO_ERR_POLICY, 0, "--modules: more than %d characters of names", MODULES_MAX);
+        return coto_err_remedy(err, "name the packages that import the others");
+    }
+    plan->modules = text.failed ? NULL : strdup(coto_buf_str(&text));
+    return plan->modules ? 0 : coto_plan_no_memory(err);
+}
+
 static int set_names(const struct coto_policy *policy, struct coto_plan *plan,
                      struct coto_err *err)
 {
-    if (set_workdir(policy, plan, err) || set_container(policy, plan, err))
+    if (set_workdir(policy, plan, err) || set_container(policy, plan, err) || set_modules(policy, plan, err))
         return -1;
     plan->user_name = strdup(coto_policy_str(policy, COTO_OPT_USER_NAME));
     plan->hostname = strdup(coto_policy_str(policy, COTO_OPT_HOSTNAME));
@@ -474,6 +491,7 @@ void coto_plan_fini(struct coto_plan *plan)
     coto_strv_fini(&plan->env);
     free(plan->user_name);
     free(plan->hostname);
+    free(plan->modules);
     free(plan->apparmor);
     free(plan->image);
     if (plan->image_digest[0])

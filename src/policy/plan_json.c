@@ -148,6 +148,7 @@ void coto_plan_json(const struct coto_plan *plan, struct coto_json *json)
     coto_json_str(json, "user_name", plan->user_name);
     coto_json_str(json, "hostname", plan->hostname);
     coto_json_str(json, "workdir", plan->workdir);
+    coto_json_str(json, "modules", plan->modules);
     add_limits(plan, json);
     add_view(plan, json);
     coto_json_str(json, "isolation", coto_opt_choice_name(COTO_OPT_ISOLATION, plan->isolation));

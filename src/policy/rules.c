@@ -254,6 +254,23 @@ static bool accept_cap(const char *item, struct coto_buf *canonical)
     return false;
 }
 
+#define MODULE_MAX 100
+
+/* As an import statement has it: names with dots between. */
+static bool accept_module(const char *item, struct coto_buf *canonical)
+{
+    bool begins = true;
+
+    for (const char *c = item; *c; c++) {
+        bool is_letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_';
+        if (!is_letter && (begins || ((*c < '0' || *c > '9') && *c != '.')))
+            return false;
+        begins = *c == '.';
+    }
+    coto_buf_adds(canonical, item);
+    return !begins && strlen(item) <= MODULE_MAX;
+}
+
 static const char *report_word(unsigned n)
 {
     static const char *const words[] = {"code", "prompt", "output", "env"};
@@ -315,6 +332,8 @@ static const struct coto_rule rules[] = {
     {COTO_OPT_REQUIRE, "is not a wall", NULL, accept_wall_or_all, wall_or_all_word},
     {COTO_OPT_ALLOW_MISSING, "is not a wall", NULL, accept_wall, wall_word},
     {COTO_OPT_CAP_ADD, "is not a capability that may be added", NULL, accept_cap, cap_word},
+    {COTO_OPT_MODULES, "is not a Python module", "a name as in an import statement, for example numpy.random",
+     accept_module, NULL},
     {COTO_OPT_NETWORK_ALLOW, "is not HOST:PORT", "a host name, ':' and a port from 1 to 65535",
      accept_destination, NULL},
     {COTO_OPT_REPORT_INCLUDE, "is not a part of the report", NULL, accept_report, report_word},

@@ -60,6 +60,8 @@ enum coto_opt_section {
       "host name inside the sandbox") \
     X(WORKDIR,    "workdir",    STRING,   "/workspace", 0, 0, "PATH", RUN, \
       "the workspace inside the sandbox: working directory and HOME") \
+    X(MODULES,    "modules",    LIST,     "",     0, 0, "MODULE,...", RUN, \
+      "Python modules that the service has imported, beside the usual ones, in the interpreter that waits for programs") \
     X(TIMEOUT,    "timeout",    DURATION, "30s",  1, 86400000, "TIME", LIMITS, \
       "wall-clock limit; the whole process tree ends, exit 124") \
     X(CPU_TIME,   "cpu-time",   DURATION, "none", 10, COTO_MAX_NONE, "TIME", LIMITS, \

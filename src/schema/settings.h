@@ -94,6 +94,8 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
       "and at most, as many as are asked for") \
     X(COLD, "cold", ENUM, "no", 0, 0, "no|yes", START, \
       "yes: every program gets a fresh interpreter, none waits for it (docs/decisions/0009)") \
+    X(MODULES, "modules", LIST, "", 0, 0, "MODULE", START, \
+      "Python module (repeatable) that interpreters which wait have imported, beside the usual ones and those of their profile (coto profiles show)") \
     X(NODE_AHEAD, "node-ahead", INT, "2", 0, 50, "N", START, \
       "node processes started ahead, from the first node program on until five minutes after the last; 0: none") \
     X(MAX_SANDBOXES, "max-sandboxes", INT, "4095", 1, 4095, "N", START, \

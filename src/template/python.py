@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """A Python interpreter that is forked into sandboxes (see template.c).
 
-python.py LIBRARY CONTROL_FD MODULE,MODULE,...: imports the modules, then waits in the library. What
+python.py LIBRARY CONTROL_FD MODULE,... MODULE,... own|host: imports the modules, the usual and those that somebody has named, then waits in the library. What
 comes back from that is a copy of this process inside a sandbox, behind its walls, and the library
 runs the program it was given as `python3 FILE` or `python3 -c CODE` would (python.c). Here
 is what that leaves to Python: what comes before, and what is rare. Without a CONTROL_FD ("-") it
@@ -53,18 +53,58 @@ class Care:
         self.exits = self.exits + 1 if known else -1
         return self.at_exit(function, *args, **kwargs)
 
-    def imports(self, names):
+    def imports(self, names, more):
         os.register_at_fork, atexit.register = self.take_fork, self.take_exit
         for name in names:
             try:
                 __import__(name)
             except Exception:  # a library that is not there is not there in the sandbox either
                 pass
+        if more.names:
+            more.imports()
         os.register_at_fork, atexit.register = self.at_fork, self.at_exit
         self.is_simple = self.is_simple and len(os.listdir('/proc/self/task')) == 1
         logging = sys.modules.get('logging')
         self.handlers = getattr(logging, '_handlerList', [])
         self.handler_count = len(self.handlers)
+
+
+class More:
+    """Modules that somebody has named beside the usual ones. Each is tried in a process of its own first: what is left of
+    one that fails half-way would be found by the program instead of its failure. Where files could be made that
+    stay (no view of its own: launcher/view.c), one that wants to make some is left out. And nobody starts
+    threads: a copy would be without them, and wait for them."""
+    THREADS = ('OPENBLAS_NUM_THREADS', 'OMP_NUM_THREADS', 'MKL_NUM_THREADS')
+
+    def __init__(self, names, has_own_view):
+        self.names = [name for name in names.split(',') if name]
+        self.has_own_view = has_own_view
+        self.missing = []
+
+    def refuse(self, *args, **kwargs):
+        os._exit(1)
+
+    def try_it(self, name):
+        if not self.has_own_view:
+            os.mkdir = self.refuse
+        try:
+            __import__(name)
+            os._exit(len(os.listdir('/proc/self/task')) != 1)
+        except BaseException:
+            os._exit(1)
+
+    def imports(self):
+        os.environ.update(dict.fromkeys(self.THREADS, '1'))
+        for name in self.names:
+            child = os.fork()
+            if child == 0:
+                self.try_it(name)
+            if os.waitpid(child, 0)[1] == 0:
+                __import__(name)
+            else:
+                self.missing.append(name)
+        for name in self.THREADS:
+            del os.environ[name]
 
 
 class Streams:
@@ -344,15 +384,18 @@ class Spec:
 
 
 def main():
-    path, control, names = sys.argv[1:]
+    path, control, names, *rest = sys.argv[1:]
     if path == '-':
         stay()
+    more = More(rest[0], rest[1] == 'own')
     library = _imp.create_dynamic(Spec(path))
     come_home()
     is_inside = control == '-'
     care = Care()
-    care.imports(names.split(','))
+    care.imports(names.split(','), more)
     forget_host()
+    if more.missing and not is_inside:
+        os.write(int(control), b'w' + ', '.join(more.missing).encode()[:500])
     library.hand_over(*tools(care))
     for _ in range(40):  # until the interpreter is done with adapting its code
         library.rehearse()

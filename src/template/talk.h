@@ -1,6 +1,7 @@
 /* Messages around a template (an interpreter that is forked into sandboxes).
  *
  * Launcher and template, on a SOCK_SEQPACKET socket:
+ *   template  'w'+names      before that: of modules that could not be imported
  *   template  'r'            ready: all libraries are imported
  *   launcher  struct coto_template_fork + fds
  *                            fork into a sandbox: pidfd of its init, the parked process's end of the
@@ -28,6 +29,7 @@
 #include <stdint.h>
 
 enum {
+    COTO_TEMPLATE_WITHOUT = 'w',
     COTO_TEMPLATE_READY = 'r',
     COTO_TEMPLATE_FORK = 'f',
     COTO_TEMPLATE_FORK_BORN = 'F', /* the descriptor after the second is a cgroup to be born in */
@@ -40,6 +42,7 @@ enum {
 struct coto_template_fork {
     char what;
     uint32_t uid, gid; /* inside, of the parked process */
+    uint64_t caps;     /* that it keeps there */
 };
 
 #define COTO_PARKED_WANTED 'w'

@@ -256,18 +256,20 @@ int template_serve(int control_fd, bool is_simple)
 
 /* ---- the parked copy ---- */
 
-/* Without any privilege from here on, and within reach of the sandbox's init. What is left of it, all five
+/* Without any privilege from here on, but for what its plan adds back inside, and within reach of the sandbox's init. What is left of it, all five
  * sets, is read before there is a program (init/walls.c), and need not be read now. */
 static int drop_privilege(void)
 {
     for (unsigned bit = 0; bit < 64; bit++)
-        if (prctl(PR_CAPBSET_DROP, bit, 0, 0, 0))
+        if (!(t.ask.caps >> bit & 1) && prctl(PR_CAPBSET_DROP, bit, 0, 0, 0))
             break; /* past the last one */
+    if (t.ask.caps && prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0))
+        return -1;
     if (setgroups(0, NULL) && errno != EPERM)
         return -1;
     if (setresgid(t.ask.gid, t.ask.gid, t.ask.gid) || setresuid(t.ask.uid, t.ask.uid, t.ask.uid))
         return -1;
-    return coto_caps_keep(0, NULL) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    return coto_caps_keep(t.ask.caps, NULL) || prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
 static int say_hello(void)

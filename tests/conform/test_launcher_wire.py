@@ -253,6 +253,16 @@ def test_what_weakens_a_wall_has_to_be_allowed(launch, changes, name):
     assert f"launcher: {name}: the plan is beyond" in refusal(launch().ask("CREATE", **changes))
 
 
+def test_only_modules_that_a_profile_has(launch):
+    """They are imported outside of all sandboxes."""
+    it = launch("--modules=numpy,pandas", "--modules=wave")
+    for names in ("antigravity", "numpy", "wave,numpy", "numpy,pandas,"):
+        assert "modules: the plan is beyond" in refusal(it.ask("CREATE", ("L_MODULES", names)))
+    got, fd = it.ask("CREATE", ("L_MODULES", "numpy,pandas"))
+    assert got.kind == "CREATED"
+    os.close(fd)
+
+
 def test_extra_file_systems_have_a_ceiling_each(launch):
     it = launch("--tmp-size=1048576")
     assert "launcher: tmpfs: the plan is beyond" in refusal(it.ask("CREATE", tmpfs=[("/var/tmp", 4096), ("/run/x", (1 << 20) + 1)]))

@@ -234,7 +234,7 @@ static void init_says(struct box *box, const uint8_t *data, size_t size)
     size_t at = coto_frame_begin(&ready, COTO_FRAME_READY, 0);
 
     coto_frame_end(&ready, at);
-    if (!box || box->state != BOX_STARTING || l.parking)
+    if (!box || box->state != BOX_STARTING || l.kinds[0].parking)
         return;
     if (size == 0)
         data = (const uint8_t *)ready.data, size = ready.len;
@@ -304,7 +304,7 @@ static void begin(void)
                                     .swap = 0, .tmp = 1 << 26, .inodes = 100000, .caps = 1 << 10,
                                     .seccomp = COTO_SECCOMP_DEFAULT, .idmaps = 1 << COTO_IDMAP_AUTO,
                                     .ids = {{1000, 1000}}, .id_count = 1};
-    l.templates[0].retry_us = INT64_MAX; /* no interpreter */
+    l.kinds[0].templates[0].retry_us = INT64_MAX; /* no interpreter */
     l.sweep_us = INT64_MAX;
     for (int i = 0; i < CHANNELS; i++)
         theirs[i] = -1;

@@ -149,6 +149,8 @@ int coto_launch_add_plan(struct coto_buf *out, const struct coto_plan *plan, str
     coto_frame_add_text(out, COTO_TAG_S_USER, plan->user_name);
     coto_frame_add_text(out, COTO_TAG_S_HOST, plan->hostname);
     coto_frame_add_text(out, COTO_TAG_CWD, plan->workdir);
+    if (plan->parked && plan->modules && *plan->modules)
+        coto_frame_add_text(out, COTO_TAG_L_MODULES, plan->modules);
     for (size_t i = 0; i < plan->tmpfs_count; i++) {
         coto_frame_add_text(out, COTO_TAG_S_TMPFS, plan->tmpfs[i].target);
         coto_frame_add_num(out, COTO_TAG_S_TMPFS_SIZE, (uint64_t)plan->tmpfs[i].size);
@@ -253,6 +255,7 @@ int coto_launch_take_plan(const struct coto_frame *frame, struct coto_plan *ret_
     ret_plan->user_name = coto_field_text(frame, COTO_TAG_S_USER);
     ret_plan->hostname = coto_field_text(frame, COTO_TAG_S_HOST);
     ret_plan->workdir = coto_field_text(frame, COTO_TAG_CWD);
+    ret_plan->modules = coto_field_text(frame, COTO_TAG_L_MODULES); /* NULL: none */
     if (!bad && is_sound(ret_plan))
         return 0;
     coto_plan_fini(ret_plan);
