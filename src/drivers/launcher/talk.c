@@ -1,5 +1,6 @@
 #include "drivers/launcher/talk.h"
 
+#include "base/fd.h"
 #include "base/own.h"
 #include "base/units.h"
 
@@ -65,7 +66,7 @@ static int attached_fd(struct msghdr *msg)
             if (fd < 0)
                 fd = next;
             else
-                close(next);
+                coto_fd_drop(next);
         }
     }
     return fd;
@@ -102,7 +103,8 @@ static int receive_packet(int fd, struct coto_buf *buf, struct coto_frame *ret_f
     struct coto_frame_reader reader = {.buf = *buf};
     if (msg.msg_flags & MSG_TRUNC || coto_frame_next(&reader, ret_frame, NULL) != 1 ||
         reader.pos != buf->len) {
-        coto_own_close(ret_fd);
+        if (*ret_fd >= 0)
+            coto_fd_drop(coto_take_fd(ret_fd));
         errno = EBADMSG;
         return -1;
     }
