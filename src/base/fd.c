@@ -188,7 +188,7 @@ int coto_fd_set_nonblock(int fd, int on)
 _Static_assert(CMSG_SPACE(SEND_MAX * sizeof(int)) == CMSG_LEN(SEND_MAX * sizeof(int)),
                "space for an odd number has room for one more");
 
-int coto_fd_send(int socket, char byte, const int *fds, int count)
+static int send_byte(int socket, char byte, const int *fds, int count, int flags)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(SEND_MAX * sizeof(int))] = {0};
     struct iovec iov = {.iov_base = &byte, .iov_len = 1};
@@ -209,9 +209,19 @@ int coto_fd_send(int socket, char byte, const int *fds, int count)
         memcpy(CMSG_DATA(head), fds, (size_t)count * sizeof(int));
     }
     do
-        n = sendmsg(socket, &msg, MSG_NOSIGNAL);
+        n = sendmsg(socket, &msg, MSG_NOSIGNAL | flags);
     while (n < 0 && errno == EINTR);
     return n == 1 ? 0 : -1;
+}
+
+int coto_fd_send(int socket, char byte, const int *fds, int count)
+{
+    return send_byte(socket, byte, fds, count, 0);
+}
+
+int coto_fd_send_now(int socket, char byte, const int *fds, int count)
+{
+    return send_byte(socket, byte, fds, count, MSG_DONTWAIT);
 }
 
 void coto_fd_drop(int fd)

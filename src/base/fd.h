@@ -35,6 +35,8 @@ int coto_path_open_as(const char *path, int flags, uid_t owner);
 int coto_fd_set_nonblock(int fd, int on);
 /* One byte and up to 64 descriptors over a UNIX socket; 0 or -1 with errno. */
 int coto_fd_send(int socket, char byte, const int *fds, int count);
+/* The same where nobody may wait: EAGAIN, whatever the socket is set to. */
+int coto_fd_send_now(int socket, char byte, const int *fds, int count);
 /* The counterpart: the byte, and how many descriptors came (at most max). */
 int coto_fd_receive(int socket, char *ret_byte, int *fds, int max);
 /* As recv(2), with descriptors that came along; those past max are closed. */

@@ -38,6 +38,7 @@ static void free_box(struct launcher *l, struct box *box)
         l->boxes[box->number % LAUNCHER_BOXES] = NULL;
         l->box_count--;
     }
+    launcher_set_user(box, NULL);
     drop_reader(l, box);
     coto_plan_fini(&box->plan);
     coto_buf_fini(&box->hold);

@@ -32,7 +32,8 @@
 
 #define LAUNCHER_BOXES 8192 /* a power of two */
 #define LAUNCHER_SHELVES 32
-#define LAUNCHER_CHANNELS 1024
+#define LAUNCHER_CHANNELS 2048 /* a front has 544 workers, and one for each async execution */
+#define LAUNCHER_LEFT 768      /* of them, of fronts that are gone: more than 512 async executions there never are */
 #define LAUNCHER_IDS 16
 #define LAUNCHER_LISTS 8 /* of modules */
 #define LAUNCHER_ALLOWED 8                        /* runtimes that lack the fix of an escape */
@@ -51,8 +52,9 @@ struct channel {
     int fd;
     bool is_keeper, is_control;
     bool stays;           /* its process outlives the front */
+    bool has_asked;       /* for a box, ever */
+    unsigned boxes;       /* it is the user of */
     unsigned front;       /* of which it is */
-    uint64_t number;
     struct coto_buf hold; /* of the box it waits for */
     struct channel *next; /* in a shelf's queue */
     bool waits;           /* in a queue, or for a box of its own */
@@ -82,7 +84,8 @@ struct box {
     bool is_awaited;         /* init may ask for an interpreter (late.c) */
     struct source apart;
     struct channel *asker;   /* apart: waits for its usage */
-    uint64_t user;           /* number of a channel that stays and uses it; 0 */
+    struct channel *user;    /* that stays and uses it; NULL */
+    unsigned front;          /* for which it was made */
 };
 
 struct shelf {
@@ -156,7 +159,6 @@ struct launcher {
     struct channel *channels[LAUNCHER_CHANNELS];
     struct channel *control; /* NULL: there is no front now */
     unsigned front;          /* how many fronts have died */
-    uint64_t channel_number;
     struct box *boxes[LAUNCHER_BOXES];
     struct shelf shelves[LAUNCHER_SHELVES];
     unsigned shelf_count;
@@ -246,8 +248,10 @@ void launcher_keeper_says(struct launcher *l, struct channel *keeper);
 void launcher_front_gone(struct launcher *l);
 bool launcher_may_ask(struct launcher *l, const struct channel *channel, const struct coto_frame *frame);
 void launcher_close_left(struct launcher *l, int64_t now); /* channels of fronts that are gone */
-void launcher_user_gone(struct launcher *l, const struct channel *channel);
-struct box *launcher_held(struct launcher *l, uint64_t from); /* NULL: none */
+void launcher_set_user(struct box *box, struct channel *channel); /* NULL: nobody */
+void launcher_user_gone(struct launcher *l, struct channel *channel);
+/* The first from there on; what has outlived its front gets just that one. NULL: none. */
+struct box *launcher_held(struct launcher *l, const struct channel *channel, uint64_t from);
 void launcher_use(struct launcher *l, struct channel *channel, uint64_t number);
 
 /* talk.c */

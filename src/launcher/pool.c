@@ -176,6 +176,7 @@ void launcher_create(struct launcher *l, struct channel *channel, const struct c
     struct shelf *shelf = launcher_find_shelf(l, frame);
     struct coto_err err = {0};
 
+    channel->has_asked = true;
     if (launcher_take_hold(channel, frame, &err)) {
         launcher_answer_error(l, channel, &err);
         return;

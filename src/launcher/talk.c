@@ -24,8 +24,7 @@ struct channel *launcher_add_channel(struct launcher *l, int fd)
         return NULL;
     *channel = (struct channel){.source = {SOURCE_CHANNEL, channel},
                                 .fd = fd,
-                                .front = l->front,
-                                .number = ++l->channel_number};
+                                .front = l->front};
     if (launcher_watch(l, fd, &channel->source)) {
         free(channel);
         return NULL;
@@ -130,7 +129,7 @@ static void answer_held(struct launcher *l, struct channel *channel, const struc
 
     if (box) {
         coto_frame_add_num(&l->out, COTO_TAG_L_BOX, box->number);
-        coto_frame_add_num(&l->out, COTO_TAG_L_BUSY, box->user != 0);
+        coto_frame_add_num(&l->out, COTO_TAG_L_BUSY, box->user != NULL);
         coto_frame_add(&l->out, COTO_TAG_L_HOLD, box->hold.data, box->hold.len);
         coto_launch_add_sandbox(&l->out, box->sandbox);
     }
@@ -291,7 +290,7 @@ static void handle(struct launcher *l, struct channel *channel, const struct cot
         answer_status(l, channel);
         break;
     case COTO_FRAME_HELD:
-        answer_held(l, channel, launcher_held(l, coto_field_num(frame, COTO_TAG_L_BOX)));
+        answer_held(l, channel, launcher_held(l, channel, coto_field_num(frame, COTO_TAG_L_BOX)));
         break;
     case COTO_FRAME_USE:
         launcher_use(l, channel, coto_field_num(frame, COTO_TAG_L_BOX));

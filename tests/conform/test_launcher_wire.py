@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import resource
+import signal
 import socket
 import struct
 import subprocess
@@ -151,26 +152,173 @@ def test_no_stranger_has_a_channel(launch):
         assert ask(pair[0], "STATUS")[0].kind == "STATUS_IS"
 
 
+def channels(it, count):
+    """Our ends of so many, closed with the stack that is given back."""
+    stack = contextlib.ExitStack()
+    made = []
+    for _ in range(count):
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        made.append(stack.enter_context(ours))
+        assert open_channel(it, ours, theirs) == "DONE"
+    return stack, made
+
+
+def plan_fields():
+    values = b"".join(struct.pack("<Q", PLAN[name] % 2**64) for name in NUMBERS)
+    return ("L_NUMBERS", values), ("S_USER", "sandbox"), ("S_HOST", "coto"), ("CWD", "/workspace")
+
+
+def kind_of(answer):
+    """And the stream that came with it is closed."""
+    if answer[1] is not None:
+        os.close(answer[1])
+    return answer[0].kind
+
+
+def refused_to_what_is_left(answer):
+    got, fd = answer
+    return fd is None and got.kind == "ERROR" and b"its front is gone" in got.bytes("TEXT")
+
+
 def test_a_channel_has_no_say_after_its_front(launch):
     """Neither one that is silent nor one of an execution that goes on, beyond its own."""
     it = launch()
-    idle, staying = (socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2))
-    with idle[0], staying[0]:
-        assert (open_channel(it, *idle), open_channel(it, *staying)) == ("DONE", "DONE")
-        assert ask(staying[0], "USE")[0].kind == "DONE"
-        assert ask(idle[0], "STATUS")[0].kind == ask(staying[0], "STATUS")[0].kind == "STATUS_IS", "control"
+    stack, (idle, staying, working) = channels(it, 3)
+    with stack:
+        assert [ask(sock, "USE")[0].kind for sock in (staying, working)] == ["DONE"] * 2
+        assert ask(idle, "STATUS")[0].kind == ask(staying, "STATUS")[0].kind == "STATUS_IS", "control"
+        own, fd = ask(working, "CREATE", *plan_fields())
+        assert own.kind == "CREATED"
+        stack.callback(os.close, fd)
         next_front(it)
         made, fd = it.ask("CREATE", ("L_HOLD", b"secret"))
         assert made.kind == "CREATED"
         box = ("L_BOX", made.number("L_BOX"))
-        for sock, kinds in ((idle[0], ("STATUS", "USAGE", "DESTROY")), (staying[0], ("STATUS", "HELD", "USE", "USAGE", "DESTROY"))):
-            for kind in kinds:
-                got, other = ask(sock, kind, box)
-                assert other is None and b"its front is gone" in got.bytes("TEXT"), (kind, got)
+        for sock in (idle, staying, working):
+            for kind in ("STATUS", "HELD", "USE", "USAGE", "DESTROY"):
+                assert refused_to_what_is_left(ask(sock, kind, box)), kind
+        assert kind_of(ask(idle, "HELD")) == "DONE", "nor is it told which there are"
         with contextlib.closing(socket.socket(fileno=fd)):
             assert it.ask("USAGE", box)[0].kind == "USED", "control: it is there, for its front"
-        assert idle[0].recv(16) == b"", "and what has nothing to do is closed after a while"
-        assert ask(staying[0], "STATUS")[0].kind == "ERROR", "not so what goes on"
+        assert idle.recv(16) == staying.recv(16) == b"", "and what has nothing to do is closed after a while"
+        assert ask(working, "USAGE", ("L_BOX", own.number("L_BOX")))[0].kind == "USED", "not so what goes on"
+
+
+def test_what_had_just_begun_finds_its_own_sandbox(launch):
+    """Also when its front is gone before it has asked: the one it is for, no other's, and no second one."""
+    it = launch()
+    stack, (begun, late, other) = channels(it, 3)
+    with stack:
+        mine, theirs = (it.ask("CREATE", ("L_HOLD", b"text")) for _ in range(2))
+        for _, fd in (mine, theirs):
+            os.close(fd)
+        mine, theirs = (("L_BOX", got.number("L_BOX")) for got, _ in (mine, theirs))
+        assert ask(other, "USE", theirs)[0].kind == "DONE"
+        next_front(it)
+        assert kind_of(ask(begun, "HELD", mine)) == "CREATED" and ask(begun, "USE", mine)[0].kind == "DONE"
+        assert ask(begun, "USAGE", mine)[0].kind == "USED"
+        assert refused_to_what_is_left(ask(begun, "HELD", mine)) and refused_to_what_is_left(ask(begun, "USE", theirs))
+        for box in (mine, theirs):
+            assert refused_to_what_is_left(ask(late, "HELD", box)) and refused_to_what_is_left(ask(late, "USE", box)), "somebody has it"
+        begun.close()
+
+        def is_free():
+            got, fd = it.ask("HELD", mine)
+            if fd is not None:
+                os.close(fd)
+            return got.number("L_BUSY") == 0
+        end = time.monotonic() + SECONDS
+        while not is_free():
+            assert time.monotonic() < end
+        assert kind_of(ask(late, "HELD", mine)) == "CREATED", "control: it was the user that was in the way"
+
+
+def test_what_outlives_its_front_makes_one_sandbox(launch):
+    """The one of its execution; and leaves none to the next front."""
+    it = launch()
+    stack, (begun, before, holding) = channels(it, 3)
+    with stack:
+        assert [ask(sock, "USE")[0].kind for sock in (begun, before, holding)] == ["DONE"] * 3
+        for _ in range(2):
+            made, fd = ask(before, "CREATE", *plan_fields())
+            assert made.kind == "CREATED", "control: as often as it likes, with its front"
+            os.close(fd)
+            assert ask(before, "DESTROY", ("L_BOX", made.number("L_BOX")))[0].kind == "USED"
+        next_front(it)
+        assert "what is to be held makes no sense" in refusal(ask(holding, "CREATE", ("L_HOLD", b"text"), *plan_fields()))
+        made, fd = ask(begun, "CREATE", *plan_fields())
+        assert made.kind == "CREATED"
+        os.close(fd)
+        assert refused_to_what_is_left(ask(begun, "CREATE", *plan_fields()))
+        assert ask(begun, "DESTROY", ("L_BOX", made.number("L_BOX")))[0].kind == "USED"
+        for sock in (begun, before):
+            assert refused_to_what_is_left(ask(sock, "CREATE", *plan_fields()))
+
+
+@pytest.fixture
+def many_files():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_what_fronts_leave_behind_leaves_room_for_the_next(launch, many_files):
+    """512 workers, 32 quick ones and 512 async executions, as many as there ever are; and an execution is not among those closed for it."""
+    it = launch()
+
+    def open_until(most):
+        count = 0
+        while count < most:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            stack.enter_context(ours)
+            if open_channel(it, ours, theirs) != "DONE":
+                break
+            assert ask(ours, "USE")[0].kind == "DONE"
+            count += 1
+        return count
+    stack, (working,) = channels(it, 1)
+    with stack:
+        assert ask(working, "USE")[0].kind == "DONE"
+        made, fd = ask(working, "CREATE", *plan_fields())
+        assert made.kind == "CREATED"
+        os.close(fd)
+        assert 1056 < open_until(5000) < 5000, "as many as there is room for"
+        next_front(it)
+        assert open_until(1056) == 1056
+        assert ask(working, "USAGE", ("L_BOX", made.number("L_BOX")))[0].kind == "USED"
+
+
+def init_of(it):
+    for _ in range(SECONDS * 20):
+        for pid in pathlib.Path(f"/proc/{it.process.pid}/task/{it.process.pid}/children").read_text().split():
+            if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "coto-init":
+                return int(pid)
+        time.sleep(0.05)
+    raise AssertionError("no init")
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_full_stream_keeps_it_waiting_for_nobody(launch, is_full):
+    """The front had it too, and its init reads nothing: that sandbox ends with its front. The control is one whose stream is empty."""
+    it = launch()
+    made, fd = it.ask("CREATE", ("L_HOLD", b"text"))
+    assert made.kind == "CREATED"
+    init = init_of(it)
+    os.kill(init, signal.SIGSTOP)
+    with socket.socket(fileno=fd) as stream:
+        stream.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while is_full:
+                stream.send(bytes(1 << 12))
+        stream.setblocking(True)
+        next_front(it)
+        it.control.settimeout(30)
+        got, fd = it.ask("HELD", ("L_BOX", 0))
+        assert got.kind == ("DONE" if is_full else "CREATED")
+    if fd is not None:
+        os.kill(init, signal.SIGCONT)
+        os.close(fd)
 
 
 def filled():
@@ -184,17 +332,29 @@ def filled():
     return ours, theirs
 
 
-def test_no_descriptor_keeps_it_waiting(launch):
+def sends(theirs, spare):
+    """What comes with which descriptors: one that nobody asked for, one that is no channel, a second one, and one with what is no frame."""
+    return {"STATUS": (frame("STATUS", 0), [theirs]), "CHANNEL": (frame("CHANNEL", 0), [theirs]),
+            "second": (frame("STATUS", 0), [spare, theirs]), "no frame": (b"xx", [theirs])}
+
+
+@pytest.mark.parametrize("what", sends(None, None))
+def test_no_descriptor_keeps_it_waiting(launch, what):
     it = launch()
-    for kind in ("STATUS", "CHANNEL"):
-        ours, theirs = filled()
-        with ours:
-            began = time.monotonic()
-            socket.send_fds(it.control, [frame(kind, 0)], [theirs.fileno()])
-            theirs.close()
-            it.control.recv(1 << 16)
-            assert ask(it.control, "STATUS")[0].kind == "STATUS_IS"
-            assert time.monotonic() - began < 30
+    ours, theirs = filled()
+    stack, (sock,) = channels(it, 1)
+    sock = it.control if what == "CHANNEL" else sock
+    with ours, stack, open(os.devnull, "rb") as spare:
+        began = time.monotonic()
+        os.kill(it.process.pid, signal.SIGSTOP)  # else our own closing could be the last, and wait
+        data, given = sends(theirs, spare)[what]
+        socket.send_fds(sock, [data], [one.fileno() for one in given])
+        theirs.close()
+        os.kill(it.process.pid, signal.SIGCONT)
+        answer = sock.recv(1 << 16)
+        assert bool(answer) == (what != "no frame")
+        assert ask(it.control, "STATUS")[0].kind == "STATUS_IS"
+        assert time.monotonic() - began < 30
 
 
 def test_the_keeper_hears_whether_it_is_there(launch):
