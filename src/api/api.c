@@ -284,7 +284,7 @@ void coto_api_free(struct coto_api *api)
     for (int i = 0; i < API_BUCKETS; i++)
         while (api->buckets[i])
             api_sandbox_drop(api, api->buckets[i], "destroyed");
-    api_forget_revoked(api, INT64_MAX);
+    api_free_revoked(api);
     api_tenants_expire(api, INT64_MAX);
     coto_buf_fini(&api->openapi);
     free(api);

@@ -311,6 +311,7 @@ void api_finish(void *job); /* on the loop */
 /* revoke.c */
 bool api_is_revoked(const struct coto_api *api, const char *tenant, const char *id);
 void api_forget_revoked(struct coto_api *api, int64_t now_s); /* what has expired */
+void api_free_revoked(struct coto_api *api);
 
 /* launcher.c */
 /* A worker's channel, opened or opened again when it is not to the launcher of now; *life is

@@ -76,6 +76,18 @@ static int add(struct coto_api *api, const struct coto_revoked *revoked)
     return 0;
 }
 
+/* From the records too: their clock is the host's alone. Where that fails the next front finds it, and forgets it. */
+static void forget_record(struct coto_api *api, const struct api_revoked *r)
+{
+    struct coto_record *record = api->records ? coto_record_new(COTO_RECORD_FORGOTTEN) : NULL;
+
+    if (!record)
+        return;
+    memcpy(record->u.revoked.id, r->id, sizeof r->id);
+    memcpy(record->u.revoked.tenant, r->tenant, sizeof r->tenant);
+    coto_records_put(api->records, record);
+}
+
 void api_forget_revoked(struct coto_api *api, int64_t now_s)
 {
     const int64_t now_us = coto_clock_us();
@@ -88,8 +100,18 @@ void api_forget_revoked(struct coto_api *api, int64_t now_s)
                 continue;
             }
             *at = r->next;
+            forget_record(api, r);
             free(r);
             api->revoked_count--;
+        }
+}
+
+void api_free_revoked(struct coto_api *api)
+{
+    for (int i = 0; i < API_BUCKETS; i++)
+        for (struct api_revoked *r = api->revoked[i], *next; r; r = next) {
+            next = r->next;
+            free(r);
         }
 }
 

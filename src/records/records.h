@@ -68,7 +68,7 @@ struct coto_sandbox_record {
 struct coto_revoked {
     char id[COTO_RECORD_NAME]; /* jti */
     char tenant[COTO_RECORD_NAME];
-    int64_t expires; /* Unix seconds; afterwards it is of no interest */
+    int64_t expires; /* Unix seconds. By whose clock that has come is not decided here: the row stays until it is forgotten */
 };
 
 /* The answer to a request with an Idempotency-Key. */
@@ -86,7 +86,12 @@ struct coto_promise {
     struct coto_buf outcome; /* with its end */
 };
 
-enum coto_record_kind { COTO_RECORD_EXECUTION, COTO_RECORD_SANDBOX, COTO_RECORD_REVOKED };
+enum coto_record_kind {
+    COTO_RECORD_EXECUTION,
+    COTO_RECORD_SANDBOX,
+    COTO_RECORD_REVOKED,
+    COTO_RECORD_FORGOTTEN /* a revoked token is of no interest any more */
+};
 
 /* Called on the loop; err is NULL when the record is durable. */
 typedef void coto_records_fn(void *arg, const struct coto_err *err);

@@ -12,6 +12,7 @@ enum statement {
     ST_EXECUTION,
     ST_SANDBOX,
     ST_REVOKED,
+    ST_FORGOTTEN,
     ST_KEPT,
     ST_REQUEST,
     ST_OUTCOME,

@@ -27,6 +27,7 @@ static const char *const texts[ST_WRITE_COUNT] = {
         " ON CONFLICT (id) DO UPDATE SET state = excluded.state, ended = excluded.ended",
     [ST_REVOKED] = "INSERT INTO tokens_revoked (id, tenant, expires, revoked)"
                    " VALUES (?1, ?2, ?3, " NOW ") ON CONFLICT DO NOTHING",
+    [ST_FORGOTTEN] = "DELETE FROM tokens_revoked WHERE id = ?1 AND tenant = ?2",
     [ST_KEPT] = "INSERT INTO idempotency (tenant, key, request_hash, status, reply, created)"
                 " VALUES (?1, ?2, ?3, ?4, ?5, " NOW ") ON CONFLICT (tenant, key) DO UPDATE SET"
                 " request_hash = excluded.request_hash, status = excluded.status,"
@@ -118,7 +119,8 @@ static int write_revoked(sqlite3_stmt *st, const struct coto_revoked *revoked)
 {
     bind_text(st, 1, revoked->id);
     bind_text(st, 2, revoked->tenant);
-    sqlite3_bind_int64(st, 3, revoked->expires);
+    if (sqlite3_bind_parameter_count(st) > 2)
+        sqlite3_bind_int64(st, 3, revoked->expires);
     return records_step(st);
 }
 
@@ -173,6 +175,9 @@ int records_write(struct coto_records *r, struct coto_record *record)
     case COTO_RECORD_REVOKED:
         code = write_revoked(r->write[ST_REVOKED], &record->u.revoked);
         break;
+    case COTO_RECORD_FORGOTTEN:
+        code = write_revoked(r->write[ST_FORGOTTEN], &record->u.revoked);
+        break;
     }
     if (code == SQLITE_OK && record->promise)
         code = write_promise(r, record);
@@ -210,7 +215,7 @@ static int prune_one(struct coto_records *r, const struct prune *prune, bool *re
     ") + 200 AS size, sum(length(" column ") + 200) OVER (PARTITION BY tenant ORDER BY rowid DESC)" \
     " AS own FROM " table ")) WHERE total > ?1 LIMIT " PRUNE_ROWS ")"
 
-/* What waits, runs or is alive stays, however old. */
+/* What waits, runs or is alive stays, however old; so do revoked tokens: this clock may be wrong for a while. */
 #define IS_OVER "verdict IS NOT NULL AND verdict <> 'queued'"
 int records_prune(struct coto_records *r, bool *ret_more)
 {
@@ -238,7 +243,6 @@ int records_prune(struct coto_records *r, bool *ret_more)
          " WHERE ended < " CUTOFF("minutes") " LIMIT " PRUNE_ROWS ")",
          10},
         {TOO_MUCH("outcomes", "outcome"), r->config.keep_bytes},
-        {"DELETE FROM tokens_revoked WHERE expires + ?1 < unixepoch()", 86400},
     };
     int code = SQLITE_OK;
 

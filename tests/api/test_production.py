@@ -298,6 +298,7 @@ SKEW = r"""
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <time.h>
 static volatile long *skew;
 __attribute__((constructor)) static void begin(void)
@@ -315,26 +316,61 @@ time_t time(time_t *to)
         *to = now.tv_sec;
     return now.tv_sec;
 }
+int gettimeofday(struct timeval *to, void *zone)
+{
+    struct timespec now;
+    (void)zone;
+    clock_gettime(CLOCK_REALTIME, &now);
+    to->tv_sec = time(0);
+    to->tv_usec = now.tv_nsec / 1000;
+    return 0;
+}
 """
 
 
-def test_a_clock_that_was_ahead_makes_no_revoked_token_good(own, monkeypatch):
-    """AP-14: what has expired by it may be forgotten, but not sooner than it could have expired."""
+def skewed(own, monkeypatch):
+    """What starts it with a clock that is ahead by what is put."""
     place, library = own.room / "skew", own.room / "skew.so"
     place.write_bytes(bytes(4096))
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, "-xc", "-"], input=SKEW.encode(), check=True)
     for path in (own.room, place, library):
         path.chmod(path.stat().st_mode | 0o055)
     monkeypatch.setenv("SKEW", str(place))
-    monkeypatch.setenv("LD_PRELOAD", str(library))
-    own.start()
-    monkeypatch.delenv("LD_PRELOAD")
+
+    def start():
+        monkeypatch.setenv("LD_PRELOAD", str(library))
+        own.start()
+        monkeypatch.delenv("LD_PRELOAD")
 
     def put(seconds):
         with open(place, "r+b") as file:
             file.write(seconds.to_bytes(8, "little"))
         time.sleep(2.5)  # it looks every second
+    return start, put
 
+
+def test_a_clock_that_is_ahead_at_the_start_makes_no_revoked_token_good(own, monkeypatch):
+    """AP-14: records are tidied up then, by a clock that is a week ahead."""
+    start, put = skewed(own, monkeypatch)
+    start()
+    token, other = own.mint("alice", "--ttl", "1h"), own.mint("alice", "--ttl", "9h")
+    assert own.ask("POST", "/api/v1/token/revoke", {"token": token}, token=other).json == {"revoked": True}
+    own.stop()
+    own.change("INSERT INTO sandboxes VALUES ('i', 't', NULL, 'then', 'expired', strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-29 days'), 'h')")
+    put(7 * 86400)
+    start()
+    wait_until(lambda: own.rows("SELECT id FROM sandboxes WHERE id = 'i'") == [], "the end of what is 30 days old by that clock")
+    put(0)
+    own.stop()
+    own.start()
+    assert own.get("/api/v1/sandbox", token=other).status == 200, "control"
+    assert refusal(own.get("/api/v1/sandbox", token=token)) == UNAUTHORIZED
+
+
+def test_a_clock_that_was_ahead_makes_no_revoked_token_good(own, monkeypatch):
+    """AP-14: what has expired by it may be forgotten, but not sooner than it could have expired."""
+    start, put = skewed(own, monkeypatch)
+    start()
     token, other, brief = own.mint("alice", "--ttl", "1h"), own.mint("alice", "--ttl", "9h"), own.mint("alice", "--ttl", "1h")
     assert own.ask("POST", "/api/v1/token/revoke", {"token": token}, token=other).json == {"revoked": True}
     assert refusal(own.get("/api/v1/sandbox", token=token)) == UNAUTHORIZED
