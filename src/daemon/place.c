@@ -56,16 +56,32 @@ static int check_dir(const char *dir, struct coto_err *err)
     return coto_err_remedy(err, "remove it, chmod 700 it, or name another with --runtime-dir");
 }
 
+static void strip_slashes(char *path)
+{
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+        path[n - 1] = '\0';
+}
+
+static void name_above(const char *path, char *to, size_t size)
+{
+    snprintf(to, size, "%s", path);
+    strip_slashes(to);
+    char *slash = strrchr(to, '/');
+    if (!slash) {
+        snprintf(to, size, ".");
+        return;
+    }
+    slash[slash == to] = '\0';
+    strip_slashes(to);
+}
+
 /* Whether this user may make that file, or directory, where it is to be. */
 static int check_above(const char *path, struct coto_err *err)
 {
     char above[4096];
 
-    snprintf(above, sizeof above, "%s", path);
-    char *slash = strrchr(above, '/');
-    if (slash)
-        slash[slash == above] = '\0';
-    if (access(slash ? above : ".", W_OK | X_OK) == 0)
+    name_above(path, above, sizeof above);
+    if (access(above, W_OK | X_OK) == 0)
         return 0;
     coto_err_set(err, COTO_ERR_SYSTEM, errno, "make '%s'", path);
     return coto_err_remedy(err, "make '%s' and let this user write there, or name another place", above);
@@ -85,13 +101,17 @@ static int make_dir(struct coto_place *place, const struct coto_settings *settin
 int coto_place_check(const struct coto_settings *settings, struct coto_err *err)
 {
     const char *asked = coto_settings_text(settings, COTO_SET_SOCKET);
-    char dir[4096];
+    char dir[4096], above[4096];
     struct stat st;
 
     name_dir(settings, dir, sizeof dir);
     if (lstat(dir, &st) == 0 ? check_dir(dir, err) : check_above(dir, err))
         return -1;
-    return *asked && strcmp(asked, "none") != 0 ? check_above(asked, err) : 0;
+    if (!*asked || strcmp(asked, "none") == 0)
+        return 0;
+    strip_slashes(dir);
+    name_above(asked, above, sizeof above);
+    return strcmp(above, dir) == 0 ? 0 : check_above(asked, err); /* in there it can be, once that is made */
 }
 
 static int open_lock(const struct coto_place *place, const char *name)

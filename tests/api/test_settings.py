@@ -12,7 +12,7 @@ import pytest
 from cli.helpers import only
 
 from .daemon import Daemon, Production
-from .helpers import BIN, PATIENCE, ROOT, SOURCE, wait_until
+from .helpers import BIN, PATIENCE, ROOT, SOURCE, Unix, wait_until
 
 COTO = str(BIN / "coto")
 
@@ -163,8 +163,29 @@ def test_check_of_places_that_cannot_be(service):
         assert done.returncode and not done.stdout and words in done.stderr, done
         status, text = service.fails(flag)
         assert status == done.returncode and flag.split("=")[1] in text, text
-    assert serve("--check", f"--runtime-dir={room}/here", f"--socket={room}/api.sock").returncode == 0
+    for flags in ((f"--runtime-dir={room}/here", f"--socket={room}/api.sock"), (f"--runtime-dir={room}/here/", f"--state-dir={room}/state/")):
+        assert serve("--check", *flags).returncode == 0
     assert sorted(it.name for it in room.iterdir()) == ["file", "open"]
+
+
+@pytest.mark.parametrize("run, socket", [("run", "run/my.sock"), ("run/", "run/my.sock"), ("run//", "run//my.sock"), ("run", "my.sock")])
+def test_check_of_a_socket_in_the_directory_that_is_made_for_it(service, run, socket):
+    """Which was refused, though a service started with it."""
+    room = service.room / "places"
+    room.mkdir()
+    flags = f"--runtime-dir={room}/{run}", f"--socket={room}/{socket}"
+    done = serve("--check", *flags)
+    assert done.returncode == 0, done
+    assert not list(room.iterdir()), "nothing is made"
+    done = serve("--check", flags[0], f"--socket={room}/run/none/my.sock")
+    assert done.returncode and f"make '{room}/run/none'" in done.stderr, "control"
+    service.runtime = f"{room}/{run}"
+    service.begin(flags[1])
+    wait_until(lambda: service.process.poll() is not None or "listening" in service.messages, "a start")
+    with contextlib.closing(Unix(room / socket)) as connection:
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().status == 200
+    assert service.stop() == 0
 
 
 @only(not ROOT)
