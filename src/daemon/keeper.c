@@ -610,7 +610,7 @@ static void step(struct keeper *k)
         look_at_files(k, now);
     if (k->sweep_us && now >= k->sweep_us)
         sweep(k, now);
-    if (k->launcher && !k->stopping && coto_pulse_take(&k->pulse, k->launch_fd, now)) {
+    if (k->launcher && !k->stopping && coto_pulse_take(&k->pulse, k->launcher, k->launch_fd, now)) {
         say("the launcher does not answer; it is killed, with its sandboxes", "");
         kill(k->launcher, SIGKILL);
     }

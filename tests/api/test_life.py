@@ -273,6 +273,19 @@ def test_a_launcher_that_hangs_is_replaced(service):
     assert service.stop() == 0
 
 
+def test_a_launcher_that_is_only_slow_stays(service):
+    """With what is in its sandboxes."""
+    service.start()
+    launcher, box = service.launcher, f"/api/v1/sandbox/{service.create()['sandbox_id']}"
+    assert service.post(f"{box}/execute", code="x = 7").json["verdict"] == "ok"
+    os.kill(launcher, signal.SIGSTOP)
+    time.sleep(15)
+    os.kill(launcher, signal.SIGCONT)
+    assert service.post(f"{box}/execute", code="print(x)").json["output"] == "7\n"
+    assert service.launcher == launcher and "does not answer" not in service.messages
+    assert service.stop() == 0
+
+
 def test_open_files_are_as_many_as_it_may_have(service):
     """A usual shell gives 1024, of which one tenant's sandboxes took all."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
