@@ -226,6 +226,8 @@ static void resume(struct api_job *job)
         s->state = ends ? API_ENDING : API_BUSY;
     }
     bool begun = api_async_find(job);
+    if (begun && !in_sandbox)
+        api_tenant_adopt_box(job);
     if (ends && begun)
         api_job_cancel(job);
     if (in_sandbox && (!s || ends) && !begun)

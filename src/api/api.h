@@ -67,6 +67,7 @@ struct coto_api_config {
     const char *resident;         /* text of one that keeps its state; NULL: none is started */
     int64_t lifetime_ms, idle_ms; /* of a sandbox */
     unsigned sandboxes_per_tenant;
+    unsigned boxes_per_tenant; /* with those of its executions */
     unsigned tenant_requests;           /* of a tenant, being worked on */
     int64_t tenant_bodies;              /* bytes of them */
     int64_t tenant_unread;              /* bytes of its replies that are not sent yet */
@@ -118,6 +119,7 @@ struct api_job {
     bool is_dropped; /* its client did not read; it runs on */
     bool is_async;   /* its client has its answer already */
     bool is_apart;   /* a process that the front before this one has started runs it */
+    bool has_box;    /* and in a sandbox of its own, which is counted already */
     bool is_unrecorded; /* its end could not be: the next front finds it in its files */
     unsigned char carry[2][4]; /* events: an unfinished character of stdout, stderr */
     size_t carried[2];
@@ -150,6 +152,7 @@ struct api_job {
     struct api_query query;
     const struct coto_endpoint *endpoint; /* that the call is for, when it goes on later */
     int status; /* of the reply; 0: by err */
+    unsigned retry_s; /* when another try may be worth it; 0: that is not said */
     struct coto_err err;
     char field[64];     /* of the body that err is about; "" none */
     struct coto_buf reply;
@@ -407,6 +410,12 @@ void api_tenant_count_transfer(struct api_job *job, int by);
 int api_tenant_take_sandbox(struct api_call *call, struct api_sandbox *sandbox);
 void api_tenant_adopt_sandbox(struct coto_api *api, struct api_sandbox *sandbox);
 void api_tenant_drop_sandbox(struct api_sandbox *sandbox);
+/* Sandboxes of executions, which come out of the same number. Asked on the loop, taken on the worker for as long as it is at
+ * it: returns whom to take it off again, or NULL when it needs none, or with an error when there is none. */
+int api_tenant_check_box(struct api_call *call);
+struct api_tenant *api_tenant_take_box(struct api_job *job);
+void api_tenant_adopt_box(struct api_job *job); /* never refused */
+void api_tenant_drop_box(struct api_tenant *tenant); /* NULL is fine */
 void api_tenants_expire(struct coto_api *api, int64_t now_us);
 
 /* kinds.c */

@@ -336,7 +336,7 @@ void api_execution_set(struct api_job *job)
 
 void coto_api_run(struct api_call *call)
 {
-    struct api_job *job = api_job_new(call);
+    struct api_job *job = api_tenant_check_box(call) ? NULL : api_job_new(call);
 
     if (!job)
         return;

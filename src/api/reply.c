@@ -2,6 +2,7 @@
 
 #include "api/flow.h"
 
+#include <stdio.h>
 #include <string.h>
 
 void api_reply(struct coto_http_request *request, int status, const struct coto_buf *body)
@@ -67,8 +68,20 @@ static void end_stream(struct api_job *job)
     coto_http_finish(job->request);
 }
 
+static void note_retry(struct api_job *job)
+{
+    char text[16];
+
+    job->api->counters.refused++;
+    snprintf(text, sizeof text, "%u", job->retry_s);
+    if (job->request)
+        coto_http_add_header(job->request, "Retry-After", text);
+}
+
 void api_reply_job(struct api_job *job)
 {
+    if (job->retry_s && job->err.kind && job->status == 429)
+        note_retry(job);
     if (!job->request)
         return;
     if (api_flow_is_begun(job))

@@ -8,11 +8,13 @@
 
 #define FORGET_US 15000000 /* longer than queue.c knows who was there */
 #define SMALL (1024 * 1024) /* bytes that are never too many */
+#define OWN "destroy one of yours (DELETE), or "
 
 struct api_tenant {
     char name[COTO_API_TENANT];
     unsigned in_flight[2]; /* that do something, that only look */
     unsigned sandboxes; /* also those being made */
+    atomic_uint boxes;  /* with those of executions; of workers too */
     unsigned transfers;
     int64_t sent;           /* bytes of bodies that are collected, with those still to come */
     _Atomic int64_t unread; /* bytes of replies that are being written or sent; of workers too */
@@ -43,8 +45,8 @@ static int refuse(struct api_call *call, unsigned seconds, const char *why, cons
     snprintf(text, sizeof text, "%u", seconds);
     coto_http_add_header(call->request, "Retry-After", text);
     coto_err_set(&err, COTO_ERR_LIMIT, 0, "%s", why);
-    bool is_own = strcmp(setting, "tenant-sandboxes") == 0;
-    coto_err_remedy(&err, "%stry again in %u s; an operator can raise `%s`", is_own ? "destroy one of yours (DELETE), or " : "", seconds, setting);
+    bool is_own = strstr(setting, "-sandboxes") != NULL;
+    coto_err_remedy(&err, "%stry again in %u s; an operator can raise `%s`", is_own ? OWN : "", seconds, setting);
     call->api->counters.refused++;
     api_reply_error(call->request, 429, &err, "");
     return -1;
@@ -194,6 +196,16 @@ int api_tenant_hold(struct api_job *job, int64_t bytes)
 
 /* ---- sandboxes, transfers ---- */
 
+static const char too_many[] = "too many sandboxes of this tenant exist already, with those of its executions";
+
+static bool take_box(const struct coto_api *api, struct api_tenant *tenant)
+{
+    if (atomic_fetch_add(&tenant->boxes, 1) < api->config.boxes_per_tenant)
+        return true;
+    tenant->boxes--;
+    return false;
+}
+
 int api_tenant_take_sandbox(struct api_call *call, struct api_sandbox *sandbox)
 {
     struct api_tenant *tenant = find(call->api, call->caller.tenant);
@@ -203,6 +215,8 @@ int api_tenant_take_sandbox(struct api_call *call, struct api_sandbox *sandbox)
     if (tenant->sandboxes >= call->api->config.sandboxes_per_tenant)
         return refuse(call, 60, "too many sandboxes of this tenant exist already",
                       "tenant-sandboxes");
+    if (!take_box(call->api, tenant))
+        return refuse(call, 1, too_many, "max-sandboxes");
     tenant->sandboxes++;
     sandbox->owner = tenant;
     return 0;
@@ -212,16 +226,58 @@ void api_tenant_adopt_sandbox(struct coto_api *api, struct api_sandbox *sandbox)
 {
     struct api_tenant *tenant = find(api, sandbox->tenant);
 
-    if (tenant)
+    if (tenant) {
         tenant->sandboxes++;
+        tenant->boxes++;
+    }
     sandbox->owner = tenant;
 }
 
 void api_tenant_drop_sandbox(struct api_sandbox *sandbox)
 {
-    if (sandbox->owner)
+    if (sandbox->owner) {
         sandbox->owner->sandboxes--;
+        sandbox->owner->boxes--;
+    }
     sandbox->owner = NULL;
+}
+
+int api_tenant_check_box(struct api_call *call)
+{
+    struct api_tenant *tenant = find(call->api, call->caller.tenant);
+
+    if (!tenant || tenant->boxes < call->api->config.boxes_per_tenant)
+        return 0;
+    return refuse(call, 1, too_many, "max-sandboxes");
+}
+
+struct api_tenant *api_tenant_take_box(struct api_job *job)
+{
+    if (job->has_box)
+        return job->tenant;
+    if (!job->tenant || !job->is_execution || job->sandbox || job->is_unbegun)
+        return NULL;
+    if (take_box(job->api, job->tenant))
+        return job->tenant;
+    coto_err_set(&job->err, COTO_ERR_LIMIT, 0, "%s", too_many);
+    coto_err_remedy(&job->err, OWN "try again in 1 s; an operator can raise `max-sandboxes`");
+    job->status = 429;
+    job->retry_s = 1;
+    return NULL;
+}
+
+void api_tenant_adopt_box(struct api_job *job)
+{
+    if (!job->tenant)
+        return;
+    job->has_box = true;
+    job->tenant->boxes++;
+}
+
+void api_tenant_drop_box(struct api_tenant *tenant)
+{
+    if (tenant)
+        tenant->boxes--;
 }
 
 /* Slow clients must not take all workers, nor those of one tenant all that are for such. */
@@ -247,7 +303,7 @@ static bool is_forgettable(const struct coto_api *api, const struct api_tenant *
 {
     const struct coto_api_config *config = &api->config;
 
-    if (tenant->in_flight[0] || tenant->in_flight[1] || tenant->sandboxes ||
+    if (tenant->in_flight[0] || tenant->in_flight[1] || tenant->boxes ||
         now_us - tenant->seen_us < FORGET_US)
         return false;
     return !config->tenant_rate || tokens_at(config, tenant, now_us) >= config->tenant_burst;

@@ -109,7 +109,7 @@ static void serve(struct api_job *job, int *channel)
         api_execute_none(job);
     else if (job->is_async)
         api_async_run(job, *channel);
-    else
+    else if (!job->retry_s) /* else it was refused just now */
         job->run(job, *channel);
     if (!job->needs_no_launcher)
         api_note_lost(job, *channel);
@@ -192,13 +192,15 @@ static void *work(void *arg)
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     while ((job = take(w, lane))) {
         lane = job->lane;
+        struct api_tenant *owner = api_tenant_take_box(job);
         if (!job->needs_no_launcher && api_channel(w->api, &channel, &job->life, &err)) {
             job->err = err;
             job->status = 503;
             api_record_and_finish(job);
-            continue;
+        } else {
+            serve(job, &channel);
         }
-        serve(job, &channel);
+        api_tenant_drop_box(owner); /* it is destroyed by now */
     }
     coto_own_close(&channel);
     return NULL;
@@ -223,9 +225,7 @@ static void refuse(struct api_job *job)
     coto_err_set(&job->err, COTO_ERR_LIMIT, 0, "too many requests wait already");
     coto_err_remedy(&job->err, "try again in a second; an operator can raise `queue`");
     job->status = 429;
-    if (job->request)
-        coto_http_add_header(job->request, "Retry-After", "1");
-    job->api->counters.refused++;
+    job->retry_s = 1;
     job->done(job);
     api_reply_job(job);
     api_job_free(job);

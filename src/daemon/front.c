@@ -164,6 +164,7 @@ static void take_numbers(struct front *f, const struct coto_message *message)
     c->high.pool_max = (unsigned)num[COTO_SET_HIGH_POOL_MAX];
     c->lifetime_ms = num[COTO_SET_LIFETIME];
     c->idle_ms = num[COTO_SET_IDLE];
+    c->boxes_per_tenant = api_share_of((unsigned)num[COTO_SET_MAX_SANDBOXES]);
     c->sandboxes_per_tenant = per_tenant(num);
     c->tenant_requests = (unsigned)num[COTO_SET_TENANT_REQUESTS];
     c->tenant_bodies = num[COTO_SET_TENANT_BODIES] * COTO_MB;
@@ -365,6 +366,7 @@ static int make_api(struct front *f, struct coto_err *err)
         .resident = f->resident.len ? coto_buf_str(&f->resident) : NULL,
         .lifetime_ms = num[COTO_SET_LIFETIME],
         .idle_ms = num[COTO_SET_IDLE],
+        .boxes_per_tenant = api_share_of((unsigned)num[COTO_SET_MAX_SANDBOXES]),
         .sandboxes_per_tenant = per_tenant(num),
         .tenant_requests = (unsigned)num[COTO_SET_TENANT_REQUESTS],
         .tenant_bodies = num[COTO_SET_TENANT_BODIES] * COTO_MB,

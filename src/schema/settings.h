@@ -101,7 +101,7 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
     X(MAX_SANDBOXES, "max-sandboxes", INT, "4095", 1, 4095, "N", START, \
       "sandboxes alive at once, ready ones included; more than pool-min and high-pool-min together") \
     X(TENANT_SANDBOXES, "tenant-sandboxes", INT, "1000", 1, 4095, "N", LIVE, \
-      "sandboxes one tenant may hold; an eighth of max-sandboxes stays for others") \
+      "sandboxes one tenant may hold; an eighth of max-sandboxes stays for others, also when its executions take theirs") \
     X(TENANT_REQUESTS, "tenant-requests", INT, "256", 1, 65536, "N", LIVE, \
       "requests of one tenant that are being worked on, from the head to the last byte of the reply; GETs are counted apart; past it the answer is 429") \
     X(TENANT_BODIES, "tenant-bodies", INT, "512", 1, 1048576, "N", LIVE, \

@@ -30,6 +30,36 @@ def test_nobody_has_all_sandboxes_there_are(make_service):
     assert service.run("print(1)", token=True).status == 200
 
 
+@pytest.mark.parametrize("dies", [False, True])
+def test_sandboxes_of_executions_count_too(make_service, dies):
+    """AP-20: they come out of the same number, also those that the front before this one has begun."""
+    service = make_service("--max-sandboxes=16", "--pool-min=1", "--workers=16")
+    boxes = [service.create()["sandbox_id"] for _ in range(10)]
+    mine = [begin(service, SLEEP) for _ in range(4)]
+    wait_until(lambda: count(service, mine, "running") == 4, "the start")
+    if dies:
+        service.kill_front()
+        wait_until(service.is_ready, "another front")
+    for reply in (service.post("/api/v1/sandbox/create"), service.run("print(1)"), service.run("print(1)", **{"async": True})):
+        assert (reply.status, reply.json["code"], reply.headers["Retry-After"]) == (429, "busy", "1"), reply
+        assert "executions" in reply.json["message"] and "max-sandboxes" in reply.json["remedy"], reply
+    assert service.post(f"/api/v1/sandbox/{boxes[0]}/execute", code="print(1)").status == 200, "what it has it may use"
+    assert service.post("/api/v1/sandbox/create", token=True).status == 201, "another tenant may"
+    assert service.run("print(1)", token=True).status == 200
+    service.delete(f"/api/v1/executions/{mine[0]}")
+    wait_until(lambda: service.run("print(1)").status == 200, "room, once one has ended")
+    service.delete(f"/api/v1/sandbox/{boxes[0]}")
+    wait_until(lambda: service.post("/api/v1/sandbox/create").status == 201, "room, once one is destroyed")
+    assert count(service, mine, "running") == 3
+
+
+def test_executions_that_wait_take_no_sandbox(make_service):
+    """With fewer workers than sandboxes none is refused for those that are before it; and what has run is not counted for ever."""
+    service = make_service("--max-sandboxes=9", "--pool-min=1", "--workers=4")
+    mine = [begin(service, "print(1)") for _ in range(40)]
+    wait_until(lambda: count(service, mine, "finished") == 40, "the end of all")
+
+
 @pytest.mark.parametrize("workers", [8, 16, 28])
 def test_nobody_has_all_transfers_there_are(make_service, workers):
     """AP-20: those of slow clients are few, and some of them are for others."""
