@@ -11,14 +11,15 @@
 /* On a worker. */
 static void ask(struct api_job *job, int channel_fd)
 {
-    struct coto_launch_status s;
+    struct coto_launch_pool pool;
+    const struct coto_launch_status *s = &pool.status;
 
     job->pool = API_POOL_WARMING;
-    if (coto_launch_get_status(channel_fd, &s, &job->err))
+    if (coto_launch_get_pool(channel_fd, &pool, &job->err))
         return;
-    if (s.ready + s.in_use >= job->api->config.pool_ready)
+    if (s->ready + s->in_use >= job->api->config.pool_ready)
         job->pool = API_POOL_READY;
-    else if (s.failed && !s.starting)
+    else if (s->failed && !s->starting)
         job->pool = API_POOL_FAILING;
 }
 

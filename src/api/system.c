@@ -6,6 +6,8 @@
 #include "schema/verdict.h"
 #include "schema/walls.h"
 
+#include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -79,13 +81,39 @@ static void write_metrics(struct api_job *job)
                       (unsigned long long)c->verdicts[i]);
 }
 
+/* A row for each kind that is kept ready: there are as many as profiles times two, and some of level high. */
+static void write_shelves(struct coto_buf *out, const struct coto_launch_pool *pool)
+{
+    const struct {
+        const char *name, *type, *help;
+        size_t at;
+    } rows[] = {
+        {"ready", "gauge", "Sandboxes ready to be handed out, by kind.", offsetof(struct coto_launch_shelf, ready)},
+        {"target", "gauge", "Ready sandboxes aimed at, by kind.", offsetof(struct coto_launch_shelf, target)},
+        {"hits_total", "counter", "Requests served from the pool, by kind.", offsetof(struct coto_launch_shelf, hits)},
+        {"misses_total", "counter", "Requests that waited for a new sandbox, by kind.",
+         offsetof(struct coto_launch_shelf, misses)}};
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        coto_buf_addf(out, "# HELP coto_pool_kind_%s %s\n# TYPE coto_pool_kind_%s %s\n", rows[i].name, rows[i].help,
+                      rows[i].name, rows[i].type);
+        for (unsigned k = 0; k < pool->shelf_count; k++) {
+            const struct coto_launch_shelf *it = &pool->shelves[k];
+            coto_buf_addf(out, "coto_pool_kind_%s{level=\"%s\",profile=\"%s\",language=\"%s\"} %" PRIu64 "\n",
+                          rows[i].name, it->is_high ? "high" : "standard", it->profile,
+                          it->is_parked ? "python" : "other", *(const uint64_t *)((const char *)it + rows[i].at));
+        }
+    }
+}
+
 static void ask_pool(struct api_job *job, int channel_fd)
 {
-    struct coto_launch_status s;
+    struct coto_launch_pool pool;
     struct coto_buf *out = &job->reply;
 
-    if (coto_launch_get_status(channel_fd, &s, &job->err))
+    if (coto_launch_get_pool(channel_fd, &pool, &job->err))
         return;
+    const struct coto_launch_status s = pool.status;
     metric(out, "pool_ready", "gauge", "Sandboxes ready to be handed out.", s.ready);
     metric(out, "pool_target", "gauge", "Ready sandboxes aimed at.", s.target);
     metric(out, "pool_starting", "gauge", "Sandboxes being made.", s.starting);
@@ -96,6 +124,7 @@ static void ask_pool(struct api_job *job, int channel_fd)
                   "# HELP coto_pool_hit_ratio Part of the requests for a sandbox that the pool served.\n"
                   "# TYPE coto_pool_hit_ratio gauge\ncoto_pool_hit_ratio %.4f\n",
                   s.from_pool + s.cold ? (double)s.from_pool / (double)(s.from_pool + s.cold) : 1.0);
+    write_shelves(out, &pool);
     metric(out, "sandboxes_created_total", "counter", "Sandboxes made.", s.created);
     metric(out, "sandboxes_parked_total", "counter", "Interpreters parked in sandboxes.", s.parked);
     metric(out, "sandboxes_failed_total", "counter", "Sandboxes that could not be made.", s.failed);

@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 #define LAUNCHER_BOXES 8192 /* a power of two */
-#define LAUNCHER_SHELVES 32
+#define LAUNCHER_SHELVES COTO_LAUNCH_SHELVES
 #define LAUNCHER_CHANNELS 2048 /* a front has 544 workers, and one for each async execution */
 #define LAUNCHER_LEFT 768      /* of them, of fronts that are gone: more than 512 async executions there never are */
 #define LAUNCHER_IDS 16
@@ -90,13 +90,15 @@ struct box {
 
 struct shelf {
     struct coto_buf key; /* the plan as it travels */
+    char profile[64];    /* of whoever set it up */
     struct box *ready;   /* oldest first */
     struct channel *queue, **queue_end;
     unsigned ready_count, starting, queued;
     unsigned min, max, target;
     unsigned taken; /* since the last tick */
     unsigned rate;  /* taken per second, smoothed */
-    bool is_apart;
+    uint64_t hits, misses;
+    bool is_apart, is_parked;
     int64_t used_us;  /* when one was last asked for */
     int64_t filled_us; /* when the last one was begun */
     int64_t retry_us; /* after a failure that nobody waited for */

@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define STARTING_MAX 4            /* per shelf: more at once only slows each of them */
@@ -72,8 +74,12 @@ struct shelf *launcher_add_shelf(struct launcher *l, const struct coto_frame *pl
     if (coto_launch_take_plan(plan, &asked, err))
         return NULL;
     plan_key(plan, &key, &len);
-    *shelf = (struct shelf){.is_apart = asked.isolation != COTO_ISOLATION_PROCESS};
+    *shelf = (struct shelf){.is_apart = asked.isolation != COTO_ISOLATION_PROCESS,
+                            .is_parked = asked.parked};
     coto_plan_fini(&asked);
+    char *profile = coto_field_text(plan, COTO_TAG_L_PROFILE);
+    snprintf(shelf->profile, sizeof shelf->profile, "%s", profile ? profile : "");
+    free(profile);
     shelf->queue_end = &shelf->queue;
     coto_buf_add(&shelf->key, key, len);
     if (shelf->key.failed) {
@@ -190,9 +196,11 @@ void launcher_create(struct launcher *l, struct channel *channel, const struct c
         raise_target(shelf, (unsigned)coto_field_num(frame, COTO_TAG_L_WAITING));
         if (box) {
             l->status.from_pool++;
+            shelf->hits++;
             hand_over(l, channel, box);
             return;
         }
+        shelf->misses++;
         /* Where there is no room for another it gets one of those that are on their way. */
         bool is_full = l->box_count >= l->max_boxes && shelf->starting > shelf->queued;
         if (shelf->is_apart || channel->hold.len == 0 || is_full) {

@@ -145,11 +145,26 @@ void launcher_answer_usage(struct launcher *l, struct channel *channel,
     answer(l, channel, at, -1);
 }
 
+static void add_shelf(struct coto_buf *out, const struct shelf *shelf)
+{
+    struct coto_launch_shelf it = {.is_parked = shelf->is_parked,
+                                   .is_high = shelf->is_apart,
+                                   .ready = shelf->ready_count,
+                                   .target = shelf->target,
+                                   .hits = shelf->hits,
+                                   .misses = shelf->misses};
+
+    memcpy(it.profile, shelf->profile, sizeof it.profile);
+    coto_frame_add(out, COTO_TAG_L_SHELF, &it, sizeof it);
+}
+
 static void answer_status(struct launcher *l, struct channel *channel)
 {
     size_t at = begin(l, COTO_FRAME_STATUS_IS);
 
     coto_frame_add(&l->out, COTO_TAG_L_POOL, &l->status, sizeof l->status);
+    for (unsigned i = 0; i < l->shelf_count; i++)
+        add_shelf(&l->out, &l->shelves[i]);
     answer(l, channel, at, -1);
 }
 
@@ -186,6 +201,17 @@ static void add_channel(struct launcher *l, struct channel *channel, int fd)
     launcher_answer_error(l, channel, &err);
 }
 
+/* The profile that a shelf is set up for is its name. Another one with the same plan uses it as it is: it would leave the
+ * operator's own with fewer than he wants. */
+static bool is_of(const struct shelf *shelf, const struct coto_frame *frame)
+{
+    char *profile = coto_field_text(frame, COTO_TAG_L_PROFILE);
+    bool is_same = strncmp(shelf->profile, profile ? profile : "", sizeof shelf->profile - 1) == 0;
+
+    free(profile);
+    return is_same;
+}
+
 /* Not answered: the front asks in its loop, which waits for nobody. */
 static void warm(struct launcher *l, struct channel *channel, const struct coto_frame *frame)
 {
@@ -200,6 +226,8 @@ static void warm(struct launcher *l, struct channel *channel, const struct coto_
         fprintf(stderr, "coto-launch: %s\n", err.text);
         return;
     }
+    if (!is_of(shelf, frame))
+        return;
     shelf->min = (unsigned)coto_field_num(frame, COTO_TAG_L_MIN);
     shelf->max = (unsigned)coto_field_num(frame, COTO_TAG_L_MAX);
     shelf->max = shelf->max < shelf->min ? shelf->min : shelf->max;

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from wire_frames import KIND, ROOT, Frame, frame
+from wire_frames import KIND, ROOT, TAG, Frame, frame
 
 BIN = pathlib.Path(os.environ.get("COTO_TEST_BIN", ROOT / "build"))
 NUMBERS = re.findall(r"X\((\w+)\)", re.search(r"#define NUMBERS\(X\)(.*?)\n\nenum", (ROOT / "src/drivers/launcher/talk.c").read_text(), re.S)[1])
@@ -550,3 +550,20 @@ def test_a_sandbox_kept_ready_is_of_the_plan_it_is_asked_by(launch):
                 size, number, proc = struct.unpack("<IHH", stream.recv(8, socket.MSG_WAITALL))
                 answers.append(Frame(number, proc, stream.recv(size, socket.MSG_WAITALL) if size else b""))
             assert answers[0].kind == kind, path
+
+
+def shelves(it):
+    """Profile and target of each kind that is kept ready."""
+    rows = [struct.unpack("<64s6Q", value) for number, value in it.ask("STATUS")[0].fields if number == TAG["L_SHELF"]]
+    return [(row[0].rstrip(b"\0"), row[4]) for row in rows]
+
+
+def test_a_profile_that_makes_the_same_plan_changes_no_others_numbers(launch):
+    """Whoever set them up does; another plan is another kind."""
+    it = launch()
+    it.tell("WARM", ("L_MIN", 3), ("L_MAX", 9), ("L_PROFILE", "first"))
+    it.tell("WARM", ("L_MIN", 1), ("L_MAX", 1), ("L_PROFILE", "second"))
+    assert shelves(it) == [(b"first", 3)]
+    it.tell("WARM", ("L_MIN", 2), ("L_MAX", 9), ("L_PROFILE", "first"))
+    it.tell("WARM", ("L_MIN", 1), ("L_MAX", 1), ("L_PROFILE", "x" * 500), inodes=999)
+    assert shelves(it) == [(b"first", 2), (b"x" * 63, 1)]

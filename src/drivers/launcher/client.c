@@ -268,6 +268,7 @@ int coto_launch_warm(int control_fd, const struct coto_plan *plan, unsigned min,
 
     coto_frame_add_num(&buf, COTO_TAG_L_MIN, min);
     coto_frame_add_num(&buf, COTO_TAG_L_MAX, max);
+    coto_frame_add_text(&buf, COTO_TAG_L_PROFILE, plan->profile);
     if (coto_launch_add_plan(&buf, plan, err))
         return -1;
     coto_frame_end(&buf, at);
@@ -286,8 +287,18 @@ int coto_launch_check(int channel_fd, const struct coto_plan *plan, struct coto_
     return ask(channel_fd, &buf, -1, &answer, NULL, err);
 }
 
-int coto_launch_get_status(int channel_fd, struct coto_launch_status *ret_status,
-                           struct coto_err *err)
+static void take_shelf(struct coto_launch_pool *pool, const struct coto_field *field)
+{
+    struct coto_launch_shelf *shelf = &pool->shelves[pool->shelf_count];
+
+    if (pool->shelf_count == COTO_LAUNCH_SHELVES || field->len != sizeof *shelf)
+        return;
+    memcpy(shelf, field->data, sizeof *shelf);
+    shelf->profile[sizeof shelf->profile - 1] = '\0';
+    pool->shelf_count++;
+}
+
+int coto_launch_get_pool(int channel_fd, struct coto_launch_pool *ret_pool, struct coto_err *err)
 {
     coto_auto_buf buf = {0};
     struct coto_frame answer;
@@ -297,9 +308,11 @@ int coto_launch_get_status(int channel_fd, struct coto_launch_status *ret_status
     coto_frame_end(&buf, at);
     if (ask(channel_fd, &buf, -1, &answer, NULL, err))
         return -1;
-    *ret_status = (struct coto_launch_status){0};
+    *ret_pool = (struct coto_launch_pool){0};
     while (coto_field_next(&answer, &field) == 1)
-        if (field.tag == COTO_TAG_L_POOL && field.len == sizeof *ret_status)
-            memcpy(ret_status, field.data, sizeof *ret_status);
+        if (field.tag == COTO_TAG_L_POOL && field.len == sizeof ret_pool->status)
+            memcpy(&ret_pool->status, field.data, sizeof ret_pool->status);
+        else if (field.tag == COTO_TAG_L_SHELF)
+            take_shelf(ret_pool, &field);
     return 0;
 }

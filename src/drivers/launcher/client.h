@@ -40,7 +40,8 @@ uint64_t coto_launch_number(const struct coto_sandbox *sandbox);
 /* The name of the driver that a sandbox of that isolation would have. */
 const char *coto_launch_driver(int isolation);
 
-/* Keeps at least min and at most max sandboxes of a plan ready. It waits for nothing: there is no answer. */
+/* Keeps at least min and at most max sandboxes of a plan ready. It waits for nothing: there is no answer.
+ * Where two profiles make the same plan the first one's numbers hold. */
 int coto_launch_warm(int control_fd, const struct coto_plan *plan, unsigned min, unsigned max,
                      struct coto_err *err);
 
@@ -53,5 +54,17 @@ struct coto_launch_status {
     uint64_t created, from_pool, cold, failed, destroyed, parked; /* since the start */
     uint64_t target;                          /* ready ones aimed at */
 };
-int coto_launch_get_status(int channel_fd, struct coto_launch_status *ret_status,
-                           struct coto_err *err);
+/* One kind of sandboxes that is kept ready, as it travels in STATUS_IS. */
+#define COTO_LAUNCH_SHELVES 32
+struct coto_launch_shelf {
+    char profile[64]; /* that it was first asked for with */
+    uint64_t is_parked, is_high; /* an interpreter waits in each; a container */
+    uint64_t ready, target;
+    uint64_t hits, misses; /* since the start */
+};
+struct coto_launch_pool {
+    struct coto_launch_status status;
+    struct coto_launch_shelf shelves[COTO_LAUNCH_SHELVES];
+    unsigned shelf_count;
+};
+int coto_launch_get_pool(int channel_fd, struct coto_launch_pool *ret_pool, struct coto_err *err);
