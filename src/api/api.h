@@ -248,8 +248,10 @@ struct coto_api {
         bool parked;
         int isolation;
         unsigned life; /* of the launcher that knows */
+        unsigned turn; /* of the operator's numbers that it knows */
     } kinds[24]; /* under control_lock */
     unsigned kind_count;
+    atomic_uint pool_turn; /* how often pool-max has come anew */
     struct api_ahead *ahead; /* with the next two, under its lock */
     unsigned ahead_count;
     pthread_mutex_t ahead_lock;

@@ -14,19 +14,21 @@ static bool is_of_a_kind(const struct api_job *job)
     return !json_object_get(job->body, "resource_limits");
 }
 
-/* True once for each kind and launcher. */
+/* True once for each kind, launcher, and word of the operator. */
 static bool is_new(struct coto_api *api, const struct coto_plan *plan)
 {
     const unsigned most = sizeof api->kinds / sizeof *api->kinds;
+    const unsigned turn = api->pool_turn;
 
     for (unsigned i = 0; i < api->kind_count; i++) {
         struct api_kind *kind = &api->kinds[i];
         if (strcmp(kind->profile, plan->profile) != 0 || kind->parked != plan->parked ||
             kind->isolation != plan->isolation)
             continue;
-        if (kind->life == api->life)
+        if (kind->life == api->life && kind->turn == turn)
             return false;
         kind->life = api->life;
+        kind->turn = turn;
         return true;
     }
     if (api->kind_count == most)
@@ -36,6 +38,7 @@ static bool is_new(struct coto_api *api, const struct coto_plan *plan)
     kind->parked = plan->parked;
     kind->isolation = plan->isolation;
     kind->life = api->life;
+    kind->turn = turn;
     return true;
 }
 
@@ -45,7 +48,7 @@ void api_kind_asked(struct api_job *job, const struct coto_plan *plan)
     struct coto_err err = {0};
     bool is_high = plan->isolation != COTO_ISOLATION_PROCESS;
     unsigned most = is_high ? api->config.high.pool_max : api->config.pool_max;
-    bool is_own = plan->parked && strcmp(plan->profile, api->config.profile) == 0 &&
+    bool is_own = plan->parked == !api->config.is_cold && strcmp(plan->profile, api->config.profile) == 0 &&
                   (!is_high || api->config.high.pool_min > 0);
 
     if (is_own || !most || !is_of_a_kind(job) || job->is_async)

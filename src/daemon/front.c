@@ -160,6 +160,7 @@ static void take_numbers(struct front *f, const struct coto_message *message)
         return;
     memcpy(f->settings->num, message->data, message->len);
     c->queue = (unsigned)num[COTO_SET_QUEUE];
+    c->pool_max = (unsigned)num[COTO_SET_POOL_MAX];
     c->high.pool_min = (unsigned)num[COTO_SET_HIGH_POOL_MIN];
     c->high.pool_max = (unsigned)num[COTO_SET_HIGH_POOL_MAX];
     c->lifetime_ms = num[COTO_SET_LIFETIME];
@@ -174,6 +175,7 @@ static void take_numbers(struct front *f, const struct coto_message *message)
     /* Without the lock, with which a worker may wait for the launcher: only this thread ever replaces it. */
     if (warm(f, f->api->control_fd, &err))
         complain(&err, "reload the pool");
+    f->api->pool_turn++; /* other kinds hear of it when they are asked for again */
 }
 
 /* Connections made with a certificate that may be revoked now have to show it again. */
