@@ -7,6 +7,7 @@ import re
 import resource
 import signal
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -14,15 +15,16 @@ import pytest
 import apart
 from cli.conftest import leftovers, reap  # noqa: F401: pytest finds leftovers by name
 
-from cli.helpers import CGROUPS, only
+from cli.helpers import CGROUPS, SLOW, only
 
 from .daemon import Daemon
 from .helpers import ROOT, wait_until
+from .traces import Traces
 
 LONG = "import time; print('begun', flush=True); time.sleep(60)"
 EXECUTIONS = "/api/v1/executions"
 # What a killed service leaves must be gone by then, and a new one serve.
-SECONDS = 5
+SECONDS = 5 * SLOW
 
 
 @pytest.fixture
@@ -30,10 +32,6 @@ def service():
     it = Daemon()
     yield it
     it.__exit__()
-
-
-def is_only_of(launcher, cgroups):
-    return all(f"/coto-{launcher}-" in path for path in cgroups)
 
 
 def executions(service):
@@ -48,21 +46,31 @@ def begin(service, code, wait=True):
     return execution
 
 
-def test_kill_of_the_keeper_with_twenty_runs(service, leftovers):  # noqa: F811
+def is_seen(found, count):
+    """The control of every look for what was left: sandboxes that are alive are found by all they have."""
+    inits = [name for name in found["processes"].values() if name.startswith("coto-init")]
+    groups = {os.path.basename(path) for path in found.get("cgroups", ())}
+    return len(inits) >= count and len(found["mnt namespaces"]) >= count and len(found["pid namespaces"]) >= count and \
+        (not CGROUPS or len(groups) >= count) and (not ROOT or len(found["networks"]) >= count)
+
+
+def test_kill_of_the_keeper_with_twenty_runs(service):
     """DR-01: the kernel ends the front, that ends the launcher, that ends the sandboxes."""
+    traces = Traces()
     service.start()
+    traces.rests(service)
     runs = service.begin_runs(LONG, 20)
+    traces.know(service)
+    assert is_seen(traces.look(), 20)
     service.kill_keeper()
-    began = time.monotonic()
+    end = time.monotonic() + SECONDS
     service.start()
-    assert time.monotonic() - began < SECONDS
+    assert traces.left(service, end) == {} and time.monotonic() < end
     assert runs() == [None] * 20
     told = executions(service)
     assert len(told) == 20 and {row["state"] for row in told} == {"interrupted"}
     assert service.run("print(1)").json["verdict"] == "ok"
     assert service.stop() == 0
-    reap()
-    assert not leftovers(SECONDS)
 
 
 def test_kill_of_the_keeper_leaves_nothing_even_without_a_next_life(service, leftovers):  # noqa: F811
@@ -74,18 +82,44 @@ def test_kill_of_the_keeper_leaves_nothing_even_without_a_next_life(service, lef
     reap()
 
 
-def test_kill_of_all_three_at_once(service, leftovers):  # noqa: F811
-    """Nobody was left to clean up: the next life does."""
+def test_kill_of_all_three_at_once(service):
+    """DR-01: nobody was left to clean up: the next life does, and is told apart from the last one while it lives."""
+    traces = Traces()
     service.start()
-    service.begin_runs(LONG, 3)
-    wait_until(lambda: leftovers(0).get("cgroups") or not CGROUPS, "sandboxes")
+    traces.rests(service)
+    service.begin_runs(LONG, 20)
+    traces.know(service)
+    assert is_seen(traces.look(), 20)
     service.kill()
-    assert leftovers(0).get("cgroups") or not CGROUPS  # control: there is something to clean up
+    assert traces.look().get("cgroups") or not CGROUPS, "control: there is something to clean up"
+    end = time.monotonic() + SECONDS
     service.start()
+    assert traces.left(service, end) == {}
+    assert {row["state"] for row in executions(service)} == {"interrupted"}
     assert service.run("print(1)").json["verdict"] == "ok"
-    wait_until(lambda: not leftovers(0).get("cgroups", set()) or is_only_of(service.launcher, leftovers(0)["cgroups"]),
-               "the end of the last life's cgroups")
+    traces.know(service)
+    assert traces.look(), "control: of this life there is something"
     assert service.stop() == 0
+    assert traces.left(None, time.monotonic() + SECONDS) == {}, "which is gone at its end"
+
+
+@only(ROOT and os.path.exists("/dev/loop-control"))
+def test_control_of_what_sandboxes_never_have(tmp_path):
+    """A loop device, a directory for something temporary, a namespace that a mount keeps: each would be seen."""
+    traces, image, place = Traces(), tmp_path / "image", tmp_path / "namespace"
+    image.write_bytes(bytes(1 << 20))
+    place.touch()
+    assert traces.look() == {}
+    temporary = pathlib.Path(tempfile.mkdtemp(prefix="coto-left-"))
+    device = subprocess.run(["losetup", "--find", "--show", image], check=True, capture_output=True, text=True).stdout.strip()
+    try:
+        subprocess.run(["unshare", "--net", "mount", "--bind", "/proc/self/ns/net", place], check=True)
+        assert {"loops", "files", "namespace_mounts", "mounts"} <= set(traces.look())
+    finally:
+        subprocess.run(["losetup", "--detach", device], check=True)
+        subprocess.run(["umount", place], check=False)
+        temporary.rmdir()
+    assert traces.left(None, time.monotonic() + SECONDS) == {}
 
 
 def test_kill_of_the_launcher(service):
