@@ -1,15 +1,22 @@
 """DR-14: the process that reads the network has nothing to lose, seen from outside."""
 import contextlib
+import ctypes
+import errno
 import os
 import pathlib
+import platform
+import shutil
+import socket
+import struct
 import subprocess
 
 import pytest
 
 from cli.helpers import only, status_of
 
+from . import puppet
 from .daemon import Daemon
-from .helpers import ROOT
+from .helpers import ROOT, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +71,132 @@ def test_keys_and_privileged_descriptors_are_not_in_the_front(service):
             names.append(os.readlink(f"/proc/{service.front}/fd/{fd}"))
     assert str(service.runtime / "lock") not in names
     assert not [name for name in names if name.startswith(("/sys", "/proc", "/dev")) and name != "/dev/null"]
+
+
+# ---- Landlock ----
+
+ABI_KNOWN = 7  # src/kernel/landlock.c
+OFFERED = max(0, ctypes.CDLL(None).syscall(444, None, 0, 1))  # landlock_create_ruleset: which version
+CAN_PULL = ROOT and platform.machine() == "x86_64"  # nobody else may trace the front
+
+
+def test_landlock_is_all_that_the_kernel_offers(service):
+    assert service.get("/api/v1/capabilities").json["front"]["landlock_abi"] == min(OFFERED, ABI_KNOWN)
+
+
+@pytest.fixture
+def twin(service):
+    """A process of the front's user with none of its walls: what it may do, file modes do not forbid the front."""
+    uid = status_of(service.front)["Uid"].split()[0]
+    process = subprocess.Popen(["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--inh-caps=-all", "sleep", "600"])
+    try:
+        wait_until(lambda: status_of(process.pid)["Name"] == "sleep" and waits(process.pid), "its sleep")
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+def waits(pid):
+    """In a system call, in which it stays."""
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "S"
+
+
+@pytest.fixture
+def open_place(service):
+    """A directory in which everybody may do everything."""
+    place = service.room / "open"
+    place.mkdir()
+    place.chmod(0o777)
+    (place / "file").write_text("1")
+    (place / "file").chmod(0o666)
+    yield place
+    shutil.rmtree(place)
+
+
+def opened(it, path, flags, mode=0o600):
+    """Whether it could, or why not."""
+    fd = it.call(puppet.OPENAT, puppet.AT_FDCWD, os.fsencode(path), flags | os.O_CLOEXEC, mode)
+    if fd >= 0:
+        assert it.call(puppet.CLOSE, fd) == 0
+    return min(fd, 0)
+
+
+def connected(it, name):
+    """To a socket of that abstract name."""
+    fd = it.call(puppet.SOCKET, socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC, 0)
+    assert fd >= 0, fd
+    address = struct.pack("H", socket.AF_UNIX) + b"\0" + name
+    answer = it.call(puppet.CONNECT, fd, address, len(address))
+    assert it.call(puppet.CLOSE, fd) == 0
+    return answer
+
+
+def deeds(it, place, who):
+    """What it answers to each; the names are its own."""
+    new, file = place / f"new-{who}", place / "file"
+    return {
+        "make a file": opened(it, new, os.O_WRONLY | os.O_CREAT),
+        "write a file": opened(it, file, os.O_WRONLY),
+        "cut a file": opened(it, file, os.O_RDONLY | os.O_TRUNC),
+        "make a directory": it.call(puppet.MKDIR, os.fsencode(place / f"dir-{who}"), 0o700),
+        "rename": it.call(puppet.RENAME, os.fsencode(file), os.fsencode(place / "other")),
+        "remove": it.call(puppet.UNLINK, os.fsencode(place / ("other" if who == "twin" else "file"))),
+    }
+
+
+@only(CAN_PULL and OFFERED)
+def test_the_front_writes_nowhere_but_in_its_state(service, twin, open_place):
+    """System calls in its name: no word of coto's own is believed."""
+    assert service.run("print(1)").status == 200
+    with puppet.Puppet(service.front) as it:
+        assert it.call(puppet.GETUID) == int(status_of(service.front)["Uid"].split()[0]), "control: a call that is made"
+        done = deeds(it, open_place, "front")
+        assert set(done.values()) == {-errno.EACCES}, done
+        assert opened(it, open_place / "file", os.O_RDONLY) == 0, "it may read"
+        assert opened(it, service.state / "made-by-the-front", os.O_WRONLY | os.O_CREAT) == 0, "and write its records"
+        assert it.call(puppet.UNLINK, os.fsencode(service.state / "made-by-the-front")) == 0
+        assert opened(it, "/dev/null", os.O_WRONLY) == 0
+    assert sorted(os.listdir(open_place)) == ["file"] and (open_place / "file").read_text() == "1"
+    with puppet.Puppet(twin) as it:
+        done = deeds(it, open_place, "twin")
+        assert set(done.values()) == {0}, f"control, without the wall: {done}"
+    front = service.front
+    assert service.run("print(2)").json["stdout"] == "2\n" and service.front == front, "it goes on"
+
+
+@only(CAN_PULL and OFFERED)
+def test_the_front_executes_nothing_that_it_could_have_written(service, twin):
+    program = service.state / "program"
+    shutil.copy("/bin/sleep", program)
+    program.chmod(0o755)
+    exe = os.readlink(f"/proc/{service.front}/exe")
+    arguments = (os.fsencode(program), [b"program", b"600"], [])
+    try:
+        with puppet.Puppet(service.front) as it:
+            assert opened(it, program, os.O_RDONLY) == 0, "control: it finds it"
+            assert it.call(puppet.EXECVE, *arguments) == -errno.EACCES
+        assert os.readlink(f"/proc/{service.front}/exe") == exe
+        with puppet.Puppet(twin) as it:
+            assert it.call(puppet.EXECVE, *arguments) == puppet.EXECUTED, "control"
+        assert os.readlink(f"/proc/{twin}/exe") == str(program)
+    finally:
+        program.unlink()
+    assert service.run("print(3)").json["stdout"] == "3\n"
+
+
+@only(CAN_PULL and OFFERED >= 6)
+def test_the_front_reaches_no_process_of_its_user(service, twin):
+    """Neither signals nor abstract sockets."""
+    name = os.urandom(8).hex().encode()
+    with socket.socket(socket.AF_UNIX) as listening, subprocess.Popen(["sleep", "600"], user=int(status_of(twin)["Uid"].split()[0])) as other:
+        try:
+            listening.bind(b"\0" + name)
+            listening.listen()
+            with puppet.Puppet(service.front) as it:
+                assert it.call(puppet.KILL, other.pid, 0) == -errno.EPERM and connected(it, name) == -errno.EPERM
+            with puppet.Puppet(twin) as it:
+                assert it.call(puppet.KILL, other.pid, 0) == 0 and connected(it, name) == 0, "control"
+        finally:
+            other.kill()
+    assert service.run("print(4)").json["stdout"] == "4\n"
