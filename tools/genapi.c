@@ -18,7 +18,9 @@ static const char head[] =
     "\n"
     "Tokens go into `Authorization: Bearer TOKEN`. *service*: a service's token, or the owner on the unix socket.\n"
     "*sandbox*: that sandbox's own `access_token`, or its service. *operator*: a service's token with `metrics` in its\n"
-    "scope, the local token, or the owner on the unix socket. *anybody*: no token.\n\n"
+    "scope, the local token, or the owner on the unix socket. *anybody*: no token. Without `Bearer TOKEN` the answer is\n"
+    "401 with one text, with a token that is not good 401 with one other, byte by byte the same whatever is wrong with it\n"
+    "and whichever endpoint was asked: it says what the sender knows, that one was sent.\n\n"
     "A `POST` to run, create or execute may carry an `Idempotency-Key`: sent again, it gets the same answer\n"
     "([RECORDS.md](RECORDS.md)).\n";
 
@@ -69,7 +71,9 @@ static const char tail[] =
     "## Limits\n"
     "\n"
     "A body of JSON is at most 16 MiB, 64 levels deep and has at most 100,000 values. Past the queue, a tenant's requests in\n"
-    "flight, rate or number of sandboxes the answer is 429 with `Retry-After`.\n";
+    "flight, rate or number of sandboxes the answer is 429 with `Retry-After`. Past `connections` and `peer-connections`, or the\n"
+    "descriptors that the service may have, it is 503 with `Retry-After` and the end of the connection, before any request is read;\n"
+    "over TLS just the end.\n";
 
 static const char *access_word(enum coto_access access)
 {

@@ -13,7 +13,12 @@ from cli.helpers import COTO, status_of
 
 from .helpers import PATIENCE, Reply, Service, wait_until
 
-UNAUTHORIZED = (401, "no valid token")
+# Byte by byte: who sends no token learns how one is sent, who sends one that is not good never learns why it is not.
+NO_TOKEN = (401, "Bearer", b'{"code":"unauthorized","message":"no valid token",'
+            b'"remedy":"send Authorization: Bearer TOKEN","field":null}\n')
+UNAUTHORIZED = (401, "Bearer", b'{"code":"unauthorized","message":"no valid token",'
+                b'"remedy":"the one that was sent is not good: the local one is new with every start of the service; '
+                b'of others `coto token show` tells why","field":null}\n')
 pytest_sessionstart()  # orphans become ours, so that leftovers finds them
 
 
@@ -22,6 +27,9 @@ def bearer(token):
 
 
 def refusal(reply):
+    """What matters of it: of a 401 all."""
+    if reply.status == 401:
+        return 401, reply.headers["WWW-Authenticate"], reply.body
     return reply.status, reply.json["message"]
 
 

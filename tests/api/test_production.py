@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 
 from cli.helpers import COTO
 
-from .daemon import UNAUTHORIZED, Daemon, Production, refusal
+from .daemon import NO_TOKEN, UNAUTHORIZED, Daemon, Production, refusal
 from .helpers import wait_until
 
 NEEDED = ["tls-certificate", "tls-key", "client-ca", "jwt-key"]
@@ -129,7 +129,7 @@ def test_who_is_not_let_in_hears_why(service):
 
 
 def test_a_certificate_alone_is_not_enough(service, alice):
-    assert refusal(service.get("/api/v1/sandbox")) == UNAUTHORIZED
+    assert refusal(service.get("/api/v1/sandbox")) == NO_TOKEN
     assert service.get("/api/v1/sandbox", token=alice).status == 200
 
 

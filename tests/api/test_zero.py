@@ -4,12 +4,13 @@ import os
 import socket
 import stat
 import subprocess
+import uuid
 
 import pytest
 
 from cli.helpers import PATH, only
 
-from .daemon import UNAUTHORIZED, Daemon, bearer, refusal
+from .daemon import NO_TOKEN, UNAUTHORIZED, Daemon, bearer, refusal
 from .helpers import BIN, PATIENCE, ROOT, Reply
 
 
@@ -47,14 +48,38 @@ def test_socket_and_token_are_private_and_it_says_how_to_use_them(service):
     assert ask_port(service, "/healthz", {}).status == 200
 
 
-@pytest.mark.parametrize("value", [None, "", "Bearer", "Bearer ", "Basic Zm9vOmJhcg==", "Bearers {}", "Basic {}", "Bearer {}x", "Bearer  {}",
-                                   "{}", "Bearer null", "Bearer a.b.c", "Bearer {},{}"])
-def test_without_the_token_all_are_refused_alike(service, value):
+def ask_as(service, value):
+    """With that Authorization; its headers but for the time, too, tell nothing else."""
+    reply = ask_port(service, "/api/v1/sandbox", {} if value is None else {"Authorization": value.format(service.token, service.token)})
+    return refusal(reply), {name: text for name, text in reply.headers.items() if name != "Date"}
+
+
+@pytest.mark.parametrize("value", [None, "", " ", "Bearer", "Bearer ", "Basic Zm9vOmJhcg==", "Bearers {}", "Basic {}", "{}", "Bearer\t{}", "Bearer={}"])
+def test_without_a_token_all_are_refused_alike(service, value):
     """AP-09"""
-    headers = {} if value is None else {"Authorization": value.format(service.token, service.token)}
-    reply = ask_port(service, "/api/v1/sandbox", headers)
-    assert refusal(reply) == UNAUTHORIZED and reply.headers["WWW-Authenticate"] == "Bearer"
+    assert ask_as(service, value)[0] == NO_TOKEN
+    assert ask_as(service, value) == ask_as(service, None)
     assert ask_port(service, "/api/v1/sandbox", bearer(service.token)).status == 200
+
+
+@pytest.mark.parametrize("value", ["Bearer {}x", "Bearer  {}", "Bearer null", "Bearer a.b.c", "Bearer {},{}", "Bearer x", "Bearer " + "x" * 8000,
+                                   "Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJsb2NhbCJ9.", "Bearer {} {}"])
+def test_with_a_bad_token_all_are_refused_alike(service, value):
+    """Whatever is wrong with it; what is wrong with signed ones is in test_production."""
+    assert ask_as(service, value)[0] == UNAUTHORIZED
+    assert ask_as(service, value) == ask_as(service, "Bearer x")
+
+
+def test_it_is_no_matter_what_is_asked_for(service):
+    """Neither the kind of request nor whether there is such a thing."""
+    box = service.create()["sandbox_id"]
+    for method, path in (("POST", "/api/v1/run"), ("GET", "/metrics"), ("GET", f"/api/v1/sandbox/{box}"), ("DELETE", f"/api/v1/sandbox/{box}"),
+                         ("GET", f"/api/v1/sandbox/{uuid.uuid4()}"), ("GET", f"/api/v1/executions/{uuid.uuid4()}")):
+        assert refusal(service.ask(method, path, {"code": "1"} if method == "POST" else None, token="x")) == UNAUTHORIZED
+        with contextlib.closing(service.connect(tcp=True)) as connection:
+            connection.request(method, path)
+            assert refusal(Reply(connection.getresponse())) == NO_TOKEN
+    assert service.delete(f"/api/v1/sandbox/{box}").status == 200, "control: it was there"
 
 
 @pytest.mark.parametrize("scheme", ["bearer", "BEARER"])
