@@ -1,10 +1,11 @@
 """Output while it happens; and clients that do not read it, or go away."""
+import contextlib
 import json
 import time
 
 import pytest
 
-from cli.helpers import only
+from cli.helpers import has_asan, only, status_of
 
 from .events import Stream, output, parse, raw
 from .helpers import ROOT, wait_until
@@ -148,8 +149,21 @@ def begin(sock, service, code, path="/api/v1/run?stream=1", **more):
 WRITES = "import sys\nfor i in range(600): sys.stdout.write('x' * 65535 + '\\n')\nprint('done', file=sys.stderr)"
 
 
+WRITTEN = 600 * 65536
+# What the kernel may keep between the two (tcp_wmem, tcp_rmem), and the front (out_bytes, and a round's more).
+ON_THE_WAY, KEPT_KIB = 16 << 20, 12 << 10
+
+
+def front_kib(service, which):
+    """VmRSS: now; VmHWM: the most it ever was. 0 with a sanitizer, which keeps what was freed."""
+    pid, = service.fronts()
+    return 0 if has_asan() else int(status_of(pid)[which].split()[0])
+
+
 def test_a_client_that_never_reads_is_dropped_and_the_run_goes_on(make_service):
-    service = make_service()
+    service = make_service("--high-isolation=none")
+    assert service.run("print('x' * 100_000)").status == 200
+    before = front_kib(service, "VmRSS")
     with raw(service) as sock:
         begin(sock, service, WRITES, timeout_seconds=60)
         head = b""
@@ -158,13 +172,30 @@ def test_a_client_that_never_reads_is_dropped_and_the_run_goes_on(make_service):
         execution = json.loads(head.split(b"data: ", 1)[1].split(b"\n")[0])["execution_id"]
         record = wait_until(lambda: (row := service.get(f"/api/v1/executions/{execution}", token=True).json)["state"]
                             not in ("queued", "running") and row, "its end")
+        most = front_kib(service, "VmHWM")
+        rest = b""
+        with contextlib.suppress(ConnectionResetError):
+            while piece := sock.recv(1 << 20):
+                rest += piece
+                assert len(rest) < WRITTEN, "it was not dropped"
     assert record["verdict"] == "ok", "it ran to its end, for nobody"
+    assert len(rest) < ON_THE_WAY and b"event: result" not in rest and not rest.endswith(b"0\r\n\r\n"), "dropped in the middle"
+    assert most < before + KEPT_KIB, "nothing was kept for it"
 
 
 def test_control_a_client_that_reads_gets_it_all(service):
     with Stream(service, code=WRITES, timeout_seconds=60) as it:
         events = list(it)
-    assert events[-1][1]["verdict"] == "ok" and len(output(events)) == 600 * 65536
+    assert events[-1][1]["verdict"] == "ok" and len(output(events)) == WRITTEN
+
+
+def test_control_memory_of_the_front_would_be_seen(make_service):
+    """What it does keep, for a while: the body of a request."""
+    service = make_service("--high-isolation=none")
+    assert service.run("print('x' * 100_000)").status == 200
+    before = front_kib(service, "VmRSS")
+    assert service.run("print(1)", input="x" * (15 << 20)).status == 200
+    assert has_asan() or front_kib(service, "VmHWM") > before + KEPT_KIB
 
 
 # ---- DR-03 ----
