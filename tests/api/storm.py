@@ -2,6 +2,7 @@
 random; what they were told is compared with the records afterwards. tests/api/chaos runs it for long."""
 import collections
 import contextlib
+import datetime
 import hashlib
 import http.client
 import json
@@ -25,6 +26,46 @@ PAUSE = 4.5
 GONE = (OSError, http.client.HTTPException)
 # A run that was hit is told so by one of these.
 HIT = {"lost", "killed", "signal"}
+# Whose end everybody may feel until it is there again; the end of any other process is felt by one execution.
+WIDE = ("front", "launcher", "starter")
+# How long after a kill what it has cost may still begin: a sandbox that waited in the pool is found dead by whoever gets it.
+SLACK = 2
+# Clocks are read beside what they tell of, and records have milliseconds.
+ABOUT = 0.1
+# So many are ok for each that was hit, at least.
+MOST = 2
+# What a service that has ended leaves in its room: nothing but what the next one reads.
+LEFT = {"log", "keys", "keys/es256.key", "keys/es256.pub", "state", "state/records.db", "state/async", "run", "run/lock", "run/life"}
+
+
+class Strike:
+    """One kill: of what, when, and until when all may feel it."""
+
+    def __init__(self, kind, began, ended=None):
+        self.kind, self.began, self.ended, self.is_spent = kind, began, ended or began, False
+
+    def explains(self, began, ended):
+        """Something that was not as it should be, between these times."""
+        return self.began <= ended + ABOUT and began <= self.ended + SLACK
+
+
+class Odd:
+    """An outcome that is not ok, and honest only where something was killed."""
+
+    def __init__(self, began, ended, kinds, text):
+        self.began, self.ended, self.kinds, self.text = began, ended, kinds, text
+
+
+def end_of(record):
+    """When it was, of an execution of which that is known."""
+    if record.get("started_at") and record.get("duration_ms") is not None:
+        began = datetime.datetime.fromisoformat(record["started_at"].replace("Z", "+00:00")).timestamp()
+        return began + record["duration_ms"] / 1000
+    return None
+
+
+def mounts():
+    return pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
 
 
 class Client(threading.Thread):
@@ -45,7 +86,12 @@ class Client(threading.Thread):
                 self.random.choice(work)()
 
     def ask(self, method, path, body=None):
-        reply = self.storm.service.ask(method, path, body, token=self.storm.tokens[self.tenant])
+        self.asked = time.time()
+        try:
+            reply = self.storm.service.ask(method, path, body, token=self.storm.tokens[self.tenant])
+        except GONE as reason:
+            self.storm.note(self.asked, ("front", "starter"), f"{method} {path}: no answer: {reason!r}")
+            raise
         self.storm.tally[f"status {reply.status}"] += 1
         return reply
 
@@ -56,15 +102,19 @@ class Client(threading.Thread):
         code = f"{before}import hashlib; print(hashlib.sha256({text!r}.encode()).hexdigest())"
         return code, hashlib.sha256(text.encode()).hexdigest() + "\n"
 
-    def check(self, reply, key, answer, what):
-        """Of a reply that came: the answer is right, or something was killed."""
+    def check(self, reply, key, answer, what, since=None):
+        """Of a reply that came: the answer is right, or something was killed since then."""
+        since = since or self.asked
         if reply.status != 200:
             self.storm.expect(reply.status in (404, 409, 429, 503), f"{what}: {reply}")
+            if reply.status != 429:  # that one is for the number of requests
+                self.storm.note(since, KINDS, f"{what}: {reply}")
             return False
         result = reply.json
         execution = result.get("execution_id") or result["id"]
         self.storm.told[execution] = (self.tenant, result["verdict"])
         if result["verdict"] in HIT:
+            self.storm.note(since, KINDS, f"{what}: {result}")
             self.storm.tally["runs hit"] += 1
             return False
         self.storm.expect(result["verdict"] == "ok" and result[key] == answer, f"{what}: {result}")
@@ -80,6 +130,8 @@ class Client(threading.Thread):
         made = self.ask("POST", "/api/v1/sandbox/create", {})
         if made.status != 201:
             self.storm.expect(made.status in (429, 503), f"create: {made}")
+            if made.status == 503:
+                self.storm.note(self.asked, KINDS, f"create: {made}")
             return
         path = f"/api/v1/sandbox/{made.json['sandbox_id']}"
         self.storm.boxes.append((self.tenant, made.json["sandbox_id"]))
@@ -90,9 +142,9 @@ class Client(threading.Thread):
                 self.ask("DELETE", path)
 
     def use(self, path):
-        epoch = self.storm.epoch
+        epoch, since = self.storm.epoch, self.asked
         reply = self.ask("POST", f"{path}/execute", {"code": f"mine = {self.secret!r}; print(1)"})
-        fine = self.check(reply, "output", "1\n", "first of a sandbox")
+        fine = self.check(reply, "output", "1\n", "first of a sandbox", since)
         for _ in range(3):
             time.sleep(self.random.random())
             code = "try: print(mine)\nexcept NameError: print('gone')"
@@ -102,15 +154,17 @@ class Client(threading.Thread):
             if reply.status == 200 and reply.json["output"] == "gone\n" and self.storm.epoch != epoch:
                 expected = "gone\n"
             if fine:
-                fine = self.check(reply, "output", expected, "next of a sandbox")
+                fine = self.check(reply, "output", expected, "next of a sandbox", since)
 
     def later(self):
         code, answer = self.puzzle(f"import time; time.sleep({self.random.random() * 2:.2f}); ")
         reply = self.ask("POST", "/api/v1/run", {"code": code, "async": True})
         if reply.status == 202:
-            self.storm.accepted[reply.json["execution_id"]] = (self.tenant, answer)
+            self.storm.accepted[reply.json["execution_id"]] = (self.tenant, answer, self.asked)
         else:
             self.storm.expect(reply.status in (429, 503), f"async: {reply}")
+            if reply.status == 503:
+                self.storm.note(self.asked, KINDS, f"async: {reply}")
 
     def hang_up(self):
         """In the middle of a run that would take longer than the whole storm."""
@@ -142,16 +196,37 @@ class Storm:
         self.over = threading.Event()
         self.lock = threading.Lock()
         self.tally, self.kills = collections.Counter(), collections.Counter()
-        self.wrong = []
+        self.wrong, self.strikes, self.odd = [], [], []
         self.told, self.accepted, self.ends = {}, {}, collections.Counter()
         self.boxes = collections.deque(maxlen=500)
-        self.launchers = set()
+        self.launchers, self.mounts = set(), set(mounts())
         self.epoch = 0  # grows with each kill that may cost a sandbox its state
         self.clients = [Client(self, i) for i in range(clients)]
 
     def expect(self, so, text):
         if not so:
             self.wrong.append(text[:600])
+
+    # ---- what must have a reason ----
+
+    def note(self, began, kinds, text, ended=None):
+        self.odd.append(Odd(began, ended or time.time(), kinds, text))
+
+    def check_odd(self):
+        """What was not ok happened while something that is everybody's was killed, or each has a kill of its own."""
+        for odd in sorted(self.odd, key=lambda it: it.ended):
+            found = [it for it in self.strikes if it.kind in odd.kinds and it.explains(odd.began, odd.ended)]
+            wide = [it for it in found if it.kind in WIDE]
+            narrow = [it for it in found if it.kind not in WIDE and not it.is_spent]
+            if not wide and narrow:
+                narrow[0].is_spent = True
+            self.expect(wide or narrow, f"nothing was killed from {odd.began:.2f} to {odd.ended:.2f}: {odd.text}")
+            self.tally["not ok, by a kill of its own" if narrow and not wide else "not ok, when all felt a kill"] += 1
+
+    def check_most(self):
+        for ok, hit in ((self.tally["runs"] + self.tally["first of a sandbox"] + self.tally["next of a sandbox"], self.tally["runs hit"]),
+                        (self.ends["ok"], self.ends["hit, and told so"])):
+            self.expect(ok > MOST * hit, f"most are to be ok: {ok} are, {hit} were hit")
 
     # ---- kills ----
 
@@ -174,8 +249,16 @@ class Storm:
         if kind not in ("front", "starter"):
             self.epoch += 1
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(self.random.choice(found), signal.SIGKILL)
+            strike, victim = Strike(kind, time.time()), self.random.choice(found)
+            os.kill(victim, signal.SIGKILL)
+            self.strikes.append(strike)
             self.kills[kind] += 1
+            if kind in WIDE:
+                wait_until(lambda: self.is_back(kind, victim), f"another {kind}")
+                strike.ended = time.time()
+
+    def is_back(self, kind, victim):
+        return any(pid and pid != victim for pid in self.victims(kind)) and self.service.is_ready()
 
     def rage(self):
         end = time.monotonic() + self.seconds
@@ -197,10 +280,12 @@ class Storm:
 
     def check_accepted(self):
         """Also while it goes on: results are kept for ten minutes."""
-        for execution, (tenant, answer) in list(self.accepted.items()):
+        for execution, (tenant, answer, began) in list(self.accepted.items()):
             with contextlib.suppress(*GONE):
                 it = self.outcome(execution, tenant)
                 hit = it["state"] in ("error", "interrupted") or it["verdict"] in HIT
+                if hit:
+                    self.note(began, KINDS, f"async: {it}", end_of(it))
                 self.ends["hit, and told so" if hit else "ok"] += 1
                 self.expect(hit or (it["verdict"], it.get("result", {}).get("stdout")) == ("ok", answer), str(it))
                 self.told.setdefault(execution, (tenant, it["verdict"]))
@@ -229,20 +314,21 @@ class Storm:
         self.expect(self.service.stop() == 0, "its status is not 0")
         self.expect(not self.orphans(), f"orphans: {self.orphans()}")
 
-    def orphans(self):
-        """Processes (we are their reaper), cgroups, mounts, directories."""
-        def look():
-            reap_orphans()
-            left = [row for row in descendants(os.getpid()).values() if row[2] != "Z"]
-            names = tuple(f"coto-{pid}-" for pid in self.launchers if pid)
-            left += [top for top, _, _ in os.walk("/sys/fs/cgroup") if os.path.basename(top).startswith(names)]
-            left += [line for line in pathlib.Path("/proc/mounts").read_text().splitlines()
-                     if str(self.service.room) in line]
-            return left + list(self.service.runtime.glob("*.sock"))
-        end = time.monotonic() + 10
-        while look() and time.monotonic() < end:
+    def left(self):
+        """Processes (we are their reaper), cgroups, mounts, files and directories."""
+        reap_orphans()
+        found = [row for row in descendants(os.getpid()).values() if row[2] != "Z"]
+        names = tuple(f"coto-{pid}-" for pid in self.launchers if pid)
+        found += [top for top, _, _ in os.walk("/sys/fs/cgroup") if names and os.path.basename(top).startswith(names)]
+        found += [line for line in set(mounts()) - self.mounts if str(self.service.room) in line or "coto" in line]
+        inside = {str(path.relative_to(self.service.room)) for path in self.service.room.rglob("*")}
+        return found + sorted(inside - LEFT)
+
+    def orphans(self, patience=10):
+        end = time.monotonic() + patience
+        while self.left() and time.monotonic() < end:
             time.sleep(0.1)
-        return look()
+        return self.left()
 
     # ---- all of it ----
 
@@ -269,6 +355,9 @@ class Storm:
                 self.expect(not thread.is_alive(), f"{thread} hangs")
             wait_until(service.is_ready, "readiness after all")
             self.check_accepted()
+            self.expect(not self.accepted, f"accepted, and never told: {list(self.accepted)[:5]}")
+            self.check_odd()
+            self.check_most()
             self.check_records()
             self.check_end()
             self.said = service.messages
