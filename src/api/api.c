@@ -217,7 +217,8 @@ void coto_api_handle(struct coto_http_request *request, void *arg)
     int status = 0;
 
     api->counters.requests++;
-    if (refuse_page(request, &err)) {
+    if (refuse_page(request, &err) || api_client_check(api, request, &err)) {
+        api->counters.refused++;
         api_reply_error(request, 403, &err, "");
         return;
     }

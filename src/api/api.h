@@ -56,6 +56,8 @@ struct coto_api_config {
     const char *profile;          /* of requests that name none */
     const char *token;            /* of local services, not over TLS; NULL: none */
     struct coto_keys *keys;       /* of tokens */
+    const char *const *client_names; /* of certificates that are let in; empty: all */
+    bool binds_tokens;            /* a token is good with its subject's certificate only */
     int owner_uid;                /* may use the unix socket; besides root */
     unsigned workers;             /* executions at once */
     unsigned queue;               /* jobs that wait for a worker */
@@ -512,6 +514,13 @@ void api_record_and_finish(struct api_job *job);
 /* keys.c: 1 when the call goes on later, or is answered */
 int api_key_begin(struct api_call *call);
 void api_key_free(struct coto_api *api, struct api_key *key);
+
+/* client.c: the client's certificate; 0, or -1 */
+struct coto_claims;
+int api_client_check(const struct coto_api *api, const struct coto_http_request *request, struct coto_err *err);
+/* Whether the certificate is one that the token is good with. */
+int api_client_check_token(const struct api_call *call, const struct coto_claims *claims, struct coto_err *err);
+bool api_tenant_is_reserved(const char *tenant); /* for who is on this host; no issuer's token stands for it */
 
 /* auth.c */
 /* Fills in the caller; 0, or the status of the refusal. */

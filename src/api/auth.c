@@ -7,7 +7,8 @@
  *   the local token           tenant "local"; never over TLS, where others can reach us
  *   no token, unix socket     tenant "uid:N": the owner of the service, or root
  *
- * A token that is sent must be good: it never falls back to what the socket would allow. */
+ * A token that is sent must be good: it never falls back to what the socket would allow. What a client
+ * certificate has to do with it: client.c. */
 #include "api/api.h"
 
 #include "auth/jwt.h"
@@ -55,12 +56,6 @@ static bool is_owner(const struct coto_api *api, const struct coto_http_peer *pe
     return peer->uid >= 0 && (peer->uid == 0 || peer->uid == api->config.owner_uid);
 }
 
-/* Names of tenants that no token of an issuer's stands for. */
-static bool is_reserved(const char *tenant)
-{
-    return strcmp(tenant, "local") == 0 || strncmp(tenant, "uid:", 4) == 0;
-}
-
 static int check_scope(const struct api_call *call, const struct coto_claims *claims,
                        struct coto_err *err)
 {
@@ -77,7 +72,7 @@ static int by_sandbox_token(struct api_call *call, const struct coto_claims *cla
 {
     const struct api_sandbox *s = api_sandbox_find(call->api, claims->sandbox);
 
-    if (!s || strcmp(s->tenant, claims->sub) != 0 || (is_reserved(claims->sub) && !claims->is_own))
+    if (!s || strcmp(s->tenant, claims->sub) != 0 || (api_tenant_is_reserved(claims->sub) && !claims->is_own))
         return refuse(err);
     if (call->endpoint->access == COTO_ACCESS_SERVICE || call->endpoint->access == COTO_ACCESS_OPERATOR) {
         bool destroys = call->endpoint == &coto_endpoints[COTO_ENDPOINT_destroy];
@@ -100,7 +95,7 @@ static int by_service_token(struct api_call *call, const struct coto_claims *cla
 {
     bool operates = call->endpoint->access == COTO_ACCESS_OPERATOR;
 
-    if (is_reserved(claims->sub))
+    if (api_tenant_is_reserved(claims->sub))
         return refuse(err);
     if (operates && !(claims->has_scope && coto_jwt_allows(claims, "metrics")))
         return forbid_scope(err, "metrics");
@@ -122,6 +117,8 @@ static int by_token(struct api_call *call, const char *token, struct coto_err *e
         coto_jwt_verify(api->config.keys, token, (int64_t)time(NULL), &claims, NULL) ||
         api_is_revoked(api, claims.sub, claims.jti))
         return refuse(err);
+    if (api_client_check_token(call, &claims, err))
+        return 401; /* RFC 8705, 3 */
     if (claims.sandbox[0])
         return by_sandbox_token(call, &claims, err);
     return by_service_token(call, &claims, err);

@@ -1,5 +1,6 @@
 #include "auth/claims.h"
 
+#include "auth/b64url.h"
 #include "base/json.h"
 
 #include <stdio.h>
@@ -7,6 +8,9 @@
 
 /* 9999-12-31: sums with it cannot overflow. */
 #define TIME_MAX INT64_C(253402300799)
+
+#define CNF_HASH "x5t#S256"
+#define CNF_LETTERS 43 /* 32 bytes */
 
 int (coto_jwt_refuse)(struct coto_err *err, const char *fmt, ...)
 {
@@ -113,6 +117,25 @@ static int copy_aud(const json_t *root, const char *wanted, struct coto_claims *
     return found ? 0 : coto_jwt_refuse(err, "it is for another audience");
 }
 
+/* A way to hold it that is not known here cannot be checked: the token would be good for anybody. */
+static int copy_cnf(const json_t *root, struct coto_claims *claims, struct coto_err *err)
+{
+    const json_t *cnf = json_object_get(root, "cnf");
+    const json_t *hash = json_object_get(cnf, CNF_HASH);
+    unsigned char bytes[COTO_B64URL_ROOM(CNF_LETTERS)];
+
+    if (!cnf)
+        return 0;
+    if (!json_is_object(cnf) || json_object_size(cnf) != 1 || !hash)
+        return coto_jwt_refuse(err, "cnf is not an object with x5t#S256 alone");
+    if (json_string_length(hash) != CNF_LETTERS ||
+        coto_b64url_decode(json_string_value(hash), CNF_LETTERS, bytes) != sizeof claims->certificate)
+        return coto_jwt_refuse(err, "x5t#S256 is not a SHA-256 in base64url");
+    memcpy(claims->certificate, bytes, sizeof claims->certificate);
+    claims->has_certificate = true;
+    return 0;
+}
+
 int coto_claims_parse(const char *text, size_t len, const char *aud, struct coto_claims *ret_claims,
                       struct coto_err *err)
 {
@@ -127,6 +150,7 @@ int coto_claims_parse(const char *text, size_t len, const char *aud, struct coto
         copy_optional(root, "sandbox", c.sandbox, sizeof c.sandbox, err) ||
         copy_time(root, "exp", &c.exp, err) || copy_time(root, "nbf", &c.nbf, err) ||
         copy_time(root, "iat", &c.iat, err) || copy_scope(root, &c, err) ||
+        copy_cnf(root, &c, err) ||
         copy_aud(root, aud, &c, err))
         return -1;
     if (!c.exp)
@@ -151,6 +175,19 @@ static void add_time(struct coto_json *json, const char *name, int64_t time)
         coto_json_int(json, name, time);
 }
 
+static void add_cnf(struct coto_json *json, const struct coto_claims *claims)
+{
+    coto_auto_buf hash = {0};
+
+    if (!claims->has_certificate)
+        return;
+    coto_b64url_add(&hash, claims->certificate, sizeof claims->certificate);
+    json->out->failed |= hash.failed;
+    coto_json_begin(json, "cnf", '{');
+    coto_json_str(json, CNF_HASH, coto_buf_str(&hash));
+    coto_json_end(json, '}');
+}
+
 void coto_claims_add(const struct coto_claims *claims, struct coto_buf *out)
 {
     struct coto_json json = {.out = out};
@@ -166,5 +203,6 @@ void coto_claims_add(const struct coto_claims *claims, struct coto_buf *out)
     if (claims->has_scope)
         coto_json_str(&json, "scope", claims->scope);
     add_text(&json, "sandbox", claims->sandbox);
+    add_cnf(&json, claims);
     coto_json_end(&json, '}');
 }

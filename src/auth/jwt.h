@@ -23,6 +23,8 @@ struct coto_claims {
     char jti[129];
     char scope[1024];  /* words with single spaces between */
     char sandbox[129]; /* "" unless the token is for one sandbox */
+    unsigned char certificate[32]; /* SHA-256 of the only client certificate it is good with (cnf, RFC 8705) */
+    bool has_certificate;
     bool has_scope;    /* without one the token may do all its tenant may */
     bool is_own;       /* verified: the service itself has signed it */
     int64_t exp, nbf, iat; /* seconds since 1970; nbf and iat 0 when not there */

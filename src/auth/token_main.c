@@ -12,6 +12,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,7 +22,7 @@
 #define TTL_MAX_MS (INT64_C(366) * 86400000)
 
 static struct {
-    const char *key, *sub, *aud, *iss, *ttl, *scope, *sandbox, *name, *wait;
+    const char *key, *sub, *aud, *iss, *ttl, *scope, *sandbox, *name, *wait, *certificate;
 } opt;
 
 static const struct coto_tool_flag flags[] = {
@@ -34,6 +36,7 @@ static const struct coto_tool_flag flags[] = {
     {"scope", "WORDS", "all it may do: read, write, metrics; without one, all that its tenant may",
      &opt.scope, NULL, NULL},
     {"sandbox", "ID", "good for this one sandbox only", &opt.sandbox, NULL, NULL},
+    {"certificate", "FILE", "PEM: good only together with this client certificate", &opt.certificate, NULL, NULL},
     {"name", "NAME", "of the key's files [the algorithm]", &opt.name, NULL, NULL},
     {0},
 };
@@ -104,6 +107,23 @@ static int check_scope(const char *scope, struct coto_err *err)
     }
 }
 
+static int bind_to(const char *path, struct coto_claims *claims, struct coto_err *err)
+{
+    FILE *file = fopen(path, "re");
+    X509 *certificate = file ? PEM_read_X509(file, NULL, NULL, NULL) : NULL;
+    unsigned len = 0;
+
+    if (!file)
+        return coto_err_set(err, COTO_ERR_INPUT, errno, "certificate '%s'", path);
+    claims->has_certificate = certificate && X509_digest(certificate, EVP_sha256(), claims->certificate, &len) == 1;
+    X509_free(certificate);
+    fclose(file);
+    if (claims->has_certificate)
+        return 0;
+    coto_err_set(err, COTO_ERR_INPUT, 0, "certificate '%s': it is no certificate in PEM", path);
+    return coto_err_remedy(err, "name the client's own, NAME.crt of `coto pki issue client NAME`");
+}
+
 static int fill_claims(struct coto_claims *claims, struct coto_err *err)
 {
     int64_t ttl_s;
@@ -121,7 +141,8 @@ static int fill_claims(struct coto_claims *claims, struct coto_err *err)
         copy(claims->aud, sizeof claims->aud, opt.aud ? opt.aud : "coto", "aud", err) ||
         copy(claims->iss, sizeof claims->iss, opt.iss, "iss", err) ||
         copy(claims->scope, sizeof claims->scope, opt.scope, "scope", err) ||
-        copy(claims->sandbox, sizeof claims->sandbox, opt.sandbox, "sandbox", err))
+        copy(claims->sandbox, sizeof claims->sandbox, opt.sandbox, "sandbox", err) ||
+        (opt.certificate && bind_to(opt.certificate, claims, err)))
         return -1;
     return coto_jwt_make_id(claims->jti, sizeof claims->jti, err);
 }
@@ -367,7 +388,7 @@ static int run_show(char **operands, struct coto_err *err)
 
 static const struct coto_tool_verb verbs[] = {
     {"mint", "--key FILE --sub NAME [FLAGS]", 0, 0,
-     " key sub aud iss ttl not-before scope sandbox ", "print a new token", run_mint},
+     " key sub aud iss ttl not-before scope sandbox certificate ", "print a new token", run_mint},
     {"keygen", "hs256|es256|eddsa|rs256 DIR", 2, 2, " name ", "make a key for tokens", run_keygen},
     {"show", "TOKEN|- [--key FILE]", 1, 1, " key aud iss ",
      "print what a token says, and verify it", run_show},

@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #define RESIDENT_BYTES 65536
+#define LISTS_BYTES ((size_t)4 << 20)
 #define TOLD_US 2000000
 #define TOLD_EVERY_MS 5
 #define REST_EVERY_MS 10
@@ -150,14 +151,31 @@ static unsigned per_tenant(const int64_t *num)
     return num[COTO_SET_TENANT_SANDBOXES] < share ? (unsigned)num[COTO_SET_TENANT_SANDBOXES] : share;
 }
 
+/* Who is let in is in them: with half of a list nobody is served. */
+static void take_lists(struct front *f, int fd)
+{
+    coto_auto_fd lists = fd;
+    coto_auto_buf pairs = {0};
+    struct coto_err err = {0};
+
+    if (coto_fd_read_all(lists, LISTS_BYTES, &pairs))
+        coto_err_set(&err, COTO_ERR_SYSTEM, errno, "lists");
+    if (err.kind || coto_settings_take_lists(f->settings, &pairs, &err)) {
+        complain(&err, "reload settings");
+        _exit(70); /* the next front starts with them */
+    }
+    f->api->config.client_names = (const char *const *)f->settings->text[COTO_SET_CLIENT_NAMES].items;
+}
+
 static void take_numbers(struct front *f, const struct coto_message *message)
 {
     struct coto_api_config *c = &f->api->config;
     struct coto_err err = {0};
     const int64_t *num = f->settings->num;
 
-    if (message->len != sizeof f->settings->num)
+    if (message->len != sizeof f->settings->num || message->fd_count != 1)
         return;
+    take_lists(f, message->fds[0]);
     memcpy(f->settings->num, message->data, message->len);
     c->queue = (unsigned)num[COTO_SET_QUEUE];
     c->pool_max = (unsigned)num[COTO_SET_POOL_MAX];
@@ -166,6 +184,7 @@ static void take_numbers(struct front *f, const struct coto_message *message)
     c->lifetime_ms = num[COTO_SET_LIFETIME];
     c->idle_ms = num[COTO_SET_IDLE];
     c->boxes_per_tenant = api_share_of((unsigned)num[COTO_SET_MAX_SANDBOXES]);
+    c->binds_tokens = num[COTO_SET_BIND_TOKENS];
     c->sandboxes_per_tenant = per_tenant(num);
     c->tenant_requests = (unsigned)num[COTO_SET_TENANT_REQUESTS];
     c->tenant_bodies = num[COTO_SET_TENANT_BODIES] * COTO_MB;
@@ -353,6 +372,8 @@ static int make_api(struct front *f, struct coto_err *err)
         .profile = coto_settings_text(f->settings, COTO_SET_PROFILE),
         .token = f->ask->place->token,
         .keys = f->keys,
+        .client_names = (const char *const *)f->settings->text[COTO_SET_CLIENT_NAMES].items,
+        .binds_tokens = num[COTO_SET_BIND_TOKENS],
         .owner_uid = (int)f->ask->owner_uid,
         .workers = (unsigned)num[COTO_SET_WORKERS],
         .queue = (unsigned)num[COTO_SET_QUEUE],

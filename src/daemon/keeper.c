@@ -39,6 +39,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -433,24 +434,35 @@ static void reap(struct keeper *k)
 /* ---- settings and files again ---- */
 
 /* Of what differs, takes what can be changed now and names the rest. */
-static void take_settings(struct keeper *k, const struct coto_settings *fresh)
+static void take_settings(struct keeper *k, struct coto_settings *fresh)
 {
     for (int i = 0; i < COTO_SET_COUNT; i++) {
         if (coto_settings_same(k->settings, fresh, (enum coto_setting)i))
             continue;
-        if (coto_setting_infos[i].when == COTO_SETTING_LIVE)
-            k->settings->num[i] = fresh->num[i];
-        else
+        if (coto_setting_infos[i].when != COTO_SETTING_LIVE) {
             say("reload: a change needs a restart: ", coto_setting_infos[i].name);
+            continue;
+        }
+        struct coto_strv old = k->settings->text[i];
+        k->settings->num[i] = fresh->num[i];
+        k->settings->text[i] = fresh->text[i];
+        fresh->text[i] = old; /* ends with it */
     }
 }
 
 static int send_settings(struct keeper *k)
 {
-    struct coto_message message = {.what = COTO_TALK_NUMBERS, .len = sizeof k->settings->num};
+    struct coto_message message = {.what = COTO_TALK_NUMBERS, .len = sizeof k->settings->num, .fd_count = 1};
+    coto_auto_fd lists = memfd_create("coto-lists", MFD_CLOEXEC);
+    coto_auto_buf pairs = {0};
 
     _Static_assert(sizeof message.data >= sizeof k->settings->num, "a message holds all numbers");
     memcpy(message.data, k->settings->num, message.len);
+    coto_settings_add_lists(k->settings, &pairs);
+    if (lists < 0 || pairs.failed || coto_fd_write_all(lists, coto_buf_str(&pairs), pairs.len) ||
+        lseek(lists, 0, SEEK_SET))
+        return -1;
+    message.fds[0] = lists;
     return coto_talk_send(k->talk_fd, &message);
 }
 

@@ -198,6 +198,28 @@ int coto_settings_take_pairs(struct coto_settings *settings, const struct coto_b
     return 0;
 }
 
+static bool is_live_list(int id)
+{
+    return coto_setting_infos[id].type == COTO_SETTING_LIST && coto_setting_infos[id].when == COTO_SETTING_LIVE;
+}
+
+void coto_settings_add_lists(const struct coto_settings *settings, struct coto_buf *ret_pairs)
+{
+    for (int i = 0; i < COTO_SET_COUNT; i++)
+        for (size_t k = 0; is_live_list(i) && k < settings->text[i].count; k++) {
+            coto_buf_add(ret_pairs, coto_setting_infos[i].name, strlen(coto_setting_infos[i].name) + 1);
+            coto_buf_add(ret_pairs, settings->text[i].items[k], strlen(settings->text[i].items[k]) + 1);
+        }
+}
+
+int coto_settings_take_lists(struct coto_settings *settings, const struct coto_buf *pairs, struct coto_err *err)
+{
+    for (int i = 0; i < COTO_SET_COUNT; i++)
+        if (is_live_list(i) && !settings->by_flag[i])
+            coto_strv_fini(&settings->text[i]);
+    return coto_settings_take_pairs(settings, pairs, err);
+}
+
 static int read_file(struct coto_settings *s, struct coto_err *err)
 {
     coto_auto_buf pairs = {0};
@@ -330,6 +352,25 @@ static int check_pool(const struct coto_settings *s, struct coto_err *err)
     return coto_err_remedy(err, "raise max-sandboxes to %" PRId64 " at least, or lower pool-min", kept + 1);
 }
 
+/* An empty list lets everybody in, and who writes one may mean the opposite. Without an authority there is no
+ * certificate to compare. */
+static int check_clients(const struct coto_settings *s, struct coto_err *err)
+{
+    bool is_given = s->by_flag[COTO_SET_CLIENT_NAMES] || s->by_file[COTO_SET_CLIENT_NAMES];
+    const char *name = s->text[COTO_SET_CLIENT_NAMES].count ? "client-names"
+                       : s->num[COTO_SET_BIND_TOKENS]       ? "bind-tokens"
+                                                            : NULL;
+
+    if (is_given && !s->text[COTO_SET_CLIENT_NAMES].count) {
+        coto_err_set(err, COTO_ERR_USAGE, 0, "client-names: it is empty");
+        return coto_err_remedy(err, "name who is let in, or leave it out: then every certificate of client-ca is");
+    }
+    if (!name || *coto_settings_text(s, COTO_SET_CLIENT_CA))
+        return 0;
+    coto_err_set(err, COTO_ERR_USAGE, 0, "%s: client-ca is missing", name);
+    return coto_err_remedy(err, "it is about certificates of clients: set client-ca and listen, or leave it out");
+}
+
 int coto_settings_check(const struct coto_settings *settings, struct coto_err *err)
 {
     static const enum coto_setting needed[] = {COTO_SET_TLS_CERTIFICATE, COTO_SET_TLS_KEY,
@@ -343,7 +384,7 @@ int coto_settings_check(const struct coto_settings *settings, struct coto_err *e
     for (size_t i = 0; i < settings->text[COTO_SET_LISTEN].count; i++)
         if (coto_http_check_address(settings->text[COTO_SET_LISTEN].items[i], err))
             return -1;
-    if (check_user(settings, err) || check_pool(settings, err))
+    if (check_user(settings, err) || check_pool(settings, err) || check_clients(settings, err))
         return -1;
     for (size_t i = 0; settings->text[COTO_SET_LISTEN].count && i < sizeof needed / sizeof *needed;
          i++)

@@ -3,7 +3,7 @@
  *   front to keeper   READY     it serves
  *   keeper to front   LAUNCHER  there is a new launcher; one descriptor, its control channel
  *                     FILES     key files have changed; their copies in the order of files.h
- *                     NUMBERS   numeric settings have changed; all of them
+ *                     NUMBERS   settings have changed: all numbers, and one descriptor, the lists (settings.h)
  */
 #pragma once
 

@@ -207,6 +207,16 @@ const struct coto_http_peer *coto_http_peer(const struct coto_http_request *requ
     return &request->conn->peer;
 }
 
+bool coto_http_any_name(const struct coto_http_request *request, coto_http_name_fn *fn, void *arg)
+{
+    return request->conn->tls && coto_tls_any_name(request->conn->tls, fn, arg);
+}
+
+bool coto_http_certificate_hash(const struct coto_http_request *request, unsigned char ret_hash[32])
+{
+    return request->conn->tls && coto_tls_hash(request->conn->tls, ret_hash);
+}
+
 bool coto_http_has_body(const struct coto_http_request *request)
 {
     return request->head.length != 0;

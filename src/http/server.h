@@ -117,6 +117,12 @@ int coto_http_query_get(const struct coto_http_request *request, const char *nam
  * come once only (Host, Authorization, Content-Type, ...) did; of others the first. */
 const char *coto_http_header(const struct coto_http_request *request, const char *name);
 const struct coto_http_peer *coto_http_peer(const struct coto_http_request *request);
+/* Names of the verified client certificate: "URI:..." and "DNS:..." of its SAN, all of them; "CN:..." only
+ * where it has no SAN. Whether fn says so of any; false where there is no certificate. */
+typedef bool coto_http_name_fn(const char *name, void *arg);
+bool coto_http_any_name(const struct coto_http_request *request, coto_http_name_fn *fn, void *arg);
+/* SHA-256 of that certificate as it was sent (DER). False: there is none. */
+bool coto_http_certificate_hash(const struct coto_http_request *request, unsigned char ret_hash[32]);
 bool coto_http_has_body(const struct coto_http_request *request);
 /* What Content-Length says; -1 for a chunked body, 0 without a body. */
 int64_t coto_http_body_length(const struct coto_http_request *request);

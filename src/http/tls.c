@@ -10,6 +10,8 @@
 #include <signal.h>
 #include <string.h>
 
+#define NAME_MAX_BYTES 1024 /* of one name in a certificate */
+
 struct coto_tls {
     char *certificate, *key, *client_ca, *crl;
     SSL_CTX *context;
@@ -242,18 +244,23 @@ static bool find_san(const GENERAL_NAMES *names, int type, const char *kind, cha
     return false;
 }
 
-static void identify(X509 *certificate, struct coto_http_peer *ret_peer)
+/* With two common names nobody knows which one is meant. */
+static bool copy_cn(X509 *certificate, const char *kind, char *ret_text, size_t size)
 {
     X509_NAME *subject = X509_get_subject_name(certificate);
     int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+
+    return at >= 0 && X509_NAME_get_index_by_NID(subject, NID_commonName, at) < 0 &&
+           copy_name(kind, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)), ret_text, size);
+}
+
+static void identify(X509 *certificate, struct coto_http_peer *ret_peer)
+{
     GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
     BIGNUM *serial = ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), NULL);
     char *digits = serial ? BN_bn2hex(serial) : NULL;
 
-    /* With two common names nobody knows which one is meant. */
-    if (at >= 0 && X509_NAME_get_index_by_NID(subject, NID_commonName, at) < 0)
-        copy_name("", X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)), ret_peer->cn,
-                  sizeof ret_peer->cn);
+    copy_cn(certificate, "", ret_peer->cn, sizeof ret_peer->cn);
     if (!find_san(names, GEN_URI, "URI:", ret_peer->san, sizeof ret_peer->san))
         find_san(names, GEN_DNS, "DNS:", ret_peer->san, sizeof ret_peer->san);
     if (digits && strlen(digits) < sizeof ret_peer->serial)
@@ -261,6 +268,44 @@ static void identify(X509 *certificate, struct coto_http_peer *ret_peer)
     GENERAL_NAMES_free(names);
     BN_free(serial);
     OPENSSL_free(digits);
+}
+
+static bool any_san(const GENERAL_NAMES *names, coto_http_name_fn *fn, void *arg)
+{
+    char text[NAME_MAX_BYTES];
+
+    for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
+        const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
+        const char *kind = name->type == GEN_URI ? "URI:" : name->type == GEN_DNS ? "DNS:" : NULL;
+        if (kind && copy_name(kind, name->d.ia5, text, sizeof text) && fn(text, arg))
+            return true;
+    }
+    return false;
+}
+
+bool coto_tls_any_name(struct coto_tls_conn *conn, coto_http_name_fn *fn, void *arg)
+{
+    X509 *certificate = SSL_get0_peer_certificate(ssl_of(conn));
+    char cn[NAME_MAX_BYTES];
+
+    if (!certificate)
+        return false;
+    if (X509_get_ext_by_NID(certificate, NID_subject_alt_name, -1) < 0)
+        return copy_cn(certificate, "CN:", cn, sizeof cn) && fn(cn, arg);
+    /* NULL: it cannot be understood, or is there twice; then it has no name at all. */
+    GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+    bool found = any_san(names, fn, arg);
+    GENERAL_NAMES_free(names);
+    ERR_clear_error();
+    return found;
+}
+
+bool coto_tls_hash(struct coto_tls_conn *conn, unsigned char ret_hash[32])
+{
+    X509 *certificate = SSL_get0_peer_certificate(ssl_of(conn));
+    unsigned len = 0;
+
+    return certificate && X509_digest(certificate, EVP_sha256(), ret_hash, &len) == 1 && len == 32;
 }
 
 /* ---- one connection ---- */

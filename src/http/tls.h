@@ -12,6 +12,7 @@
 
 struct coto_http_peer;
 struct coto_tls;
+typedef bool coto_http_name_fn(const char *name, void *arg);
 struct coto_tls_conn;
 
 struct coto_tls_config {
@@ -40,6 +41,9 @@ struct coto_tls_conn *coto_tls_open(struct coto_tls *tls, int fd); /* NULL: no m
 void coto_tls_close(struct coto_tls_conn *conn);                   /* NULL is fine */
 /* 0 done (ret_peer is filled in), -1 failed, or WANT_*. */
 int coto_tls_handshake(struct coto_tls_conn *conn, struct coto_http_peer *ret_peer);
+/* As coto_http_any_name and coto_http_certificate_hash, once the handshake is done. */
+bool coto_tls_any_name(struct coto_tls_conn *conn, coto_http_name_fn *fn, void *arg);
+bool coto_tls_hash(struct coto_tls_conn *conn, unsigned char ret_hash[32]);
 /* Bytes, 0 at the end (read), -1 failed, or WANT_*. */
 long coto_tls_read(struct coto_tls_conn *conn, void *data, size_t len);
 long coto_tls_write(struct coto_tls_conn *conn, const void *data, size_t len);

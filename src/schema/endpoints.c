@@ -45,7 +45,7 @@ const unsigned coto_parameter_count = sizeof coto_parameters / sizeof coto_param
 const struct coto_refusal coto_refusals[] = {
     {400, COTO_AT_ALL, NULL, "The request is wrong, or asks for more than the operator allows; `field` says where."},
     {401, COTO_AT_CLOSED, "WWW-Authenticate", "No valid token."},
-    {403, COTO_AT_ALL, NULL, "The token is not for this, or a web page asked."},
+    {403, COTO_AT_ALL, NULL, "The token is not for this, the client certificate is not let in, or a web page asked."},
     {404, COTO_AT_ID, NULL, "There is none of this id, or it is not the caller's; of files: none of this path."},
     {408, COTO_AT_ALL, NULL, "The request did not come in time."},
     {409, COTO_AT_SANDBOX, "Retry-After", "The sandbox is busy, or ends."},

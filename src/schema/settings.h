@@ -35,13 +35,17 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
     X(CLIENT_CA, "client-ca", TEXT, "", 0, 0, "FILE", FILE, \
       "PEM: the authority whose client certificates are let in") \
     X(CLIENT_CRL, "client-crl", TEXT, "", 0, 0, "FILE", FILE, \
-      "PEM: revocation list of that authority") \
+      "PEM: revocation list of that authority; one for each, where there are several") \
     X(JWT_KEY, "jwt-key", LIST, "", 0, 0, "FILE", FILE, \
       "key of service tokens (repeatable): PEM, JWKS or a secret of 32 bytes and more") \
     X(JWT_AUDIENCE, "jwt-audience", TEXT, "coto", 0, 0, "NAME", START, \
       "service tokens must be for this audience (aud)") \
     X(JWT_ISSUER, "jwt-issuer", TEXT, "", 0, 0, "NAME", START, \
       "and of this issuer (iss); default: of any that signs with these keys") \
+    X(CLIENT_NAMES, "client-names", LIST, "", 0, 0, "NAME", LIVE, \
+      "client whose certificate is let in (repeatable): DNS or URI of its SAN, of urn:coto:client:NAME the NAME, the CN where there is no SAN; others get 403. Default: any of client-ca") \
+    X(BIND_TOKENS, "bind-tokens", ENUM, "none", 0, 0, "none|certificate", LIVE, \
+      "certificate: a token is good only with a certificate that has its subject as a name, so not at the port and the socket of this host") \
     X(RUNTIME_DIR, "runtime-dir", TEXT, "", 0, 0, "DIR", START, \
       "socket, token and lock; 0700. Default /run/coto, or coto in $XDG_RUNTIME_DIR") \
     X(STATE_DIR, "state-dir", TEXT, "", 0, 0, "DIR", START, \

@@ -5,6 +5,7 @@ import datetime
 import hashlib
 import hmac
 import http.client
+import ipaddress
 import json
 import os
 import signal
@@ -16,11 +17,12 @@ import time
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from cli.helpers import COTO
 
 from .daemon import NO_TOKEN, UNAUTHORIZED, Daemon, Production, refusal
-from .helpers import wait_until
+from .helpers import Reply, wait_until
 
 NEEDED = ["tls-certificate", "tls-key", "client-ca", "jwt-key"]
 
@@ -131,6 +133,229 @@ def test_who_is_not_let_in_hears_why(service):
 def test_a_certificate_alone_is_not_enough(service, alice):
     assert refusal(service.get("/api/v1/sandbox")) == NO_TOKEN
     assert service.get("/api/v1/sandbox", token=alice).status == 200
+
+
+# ---- whose certificates, and whose tokens with them (AP-15) ----
+
+STRANGER = (403, "the client certificate has no name that is let in here")
+OTHERS = (401, "the token is for a name that the client certificate does not have")
+UNHELD = (401, "the token is good with another client certificate only (cnf)")
+
+
+def certificate(service, name, *names, cn=None, authority=None):
+    """A client's, of the service's authority or of another (certificate, key), with any names in it."""
+    issuer = x509.load_pem_x509_certificate((service.pki / "ca.crt").read_bytes()) if not authority else authority[0]
+    signer = authority[1] if authority else serialization.load_pem_private_key((service.pki / "ca.key").read_bytes(), None)
+    key = ec.generate_private_key(ec.SECP256R1())
+    start = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(minutes=5)
+    made = x509.CertificateBuilder(
+        subject_name=x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, cn or name)]), issuer_name=issuer.subject,
+        public_key=key.public_key(), serial_number=x509.random_serial_number(), not_valid_before=start,
+        not_valid_after=start + datetime.timedelta(days=1)).add_extension(
+            x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.CLIENT_AUTH]), False)
+    if names:
+        made = made.add_extension(x509.SubjectAlternativeName(names), False)
+    made = made.sign(signer, hashes.SHA256())
+    file = service.room / f"{name}.crt"
+    file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    file.with_suffix(".key").write_bytes(key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+    return service.context(file)
+
+
+def configure(service, **settings):
+    """In its file, which a SIGHUP has it read again."""
+    file = service.room / "serve.yaml"
+    file.write_text("".join(f"{name.replace('_', '-')}: {json.dumps(value)}\n" for name, value in settings.items()))
+    file.chmod(0o600)
+    return f"--config={file}"
+
+
+@pytest.mark.parametrize("names, cn, is_let_in", [
+    ([x509.UniformResourceIdentifier("urn:coto:client:worker")], "x", True),
+    ([x509.DNSName("worker.example")], "x", True),
+    ([x509.DNSName("other"), x509.UniformResourceIdentifier("spiffe://a/b")], "x", True),
+    ([], "worker", True),
+    ([x509.DNSName("other")], "worker", False),  # it has a SAN: the CN says nothing
+    ([x509.IPAddress(ipaddress.ip_address("10.0.0.1"))], "worker", False),
+    ([x509.RFC822Name("worker")], "x", False),
+    ([x509.DNSName("other.worker.example")], "x", False),
+    ([x509.DNSName("worker.example.evil")], "x", False),
+    ([x509.UniformResourceIdentifier("urn:coto:client:worker.example")], "x", True),
+    ([x509.UniformResourceIdentifier("urn:coto:client:worker/../bob")], "x", False),
+    ([x509.UniformResourceIdentifier("worker\0.evil")], "x", False),
+    ([], "other", False)])
+def test_only_names_of_the_list_are_let_in(named, names, cn, is_let_in):
+    """Of the right authority, all of them."""
+    context = certificate(named, "tried", *names, cn=cn)
+    told = named.ask("GET", "/healthz", context=context)
+    assert told.status == 200 if is_let_in else refusal(told) == STRANGER
+    assert named.ask("GET", "/healthz").status == 200, "control: alice"
+
+
+@pytest.fixture(scope="module")
+def named():
+    with Production("--client-names=worker", "--client-names=worker.example", "--client-names=URI:spiffe://a/b",
+                    "--client-names=alice") as it:
+        yield it
+        assert it.stop() == 0, it.messages
+
+
+def test_a_stranger_gets_nothing(named):
+    """Not with a good token either, nor a word of what there is."""
+    bob, token = certificate(named, "bob", x509.DNSName("bob")), named.mint("bob")
+    for method, path in (("GET", "/api/v1/sandbox"), ("POST", "/api/v1/run"), ("GET", "/openapi.json"), ("GET", "/nothing")):
+        told = named.ask(method, path, body={"code": "print(1)"} if method == "POST" else None, token=token, context=bob)
+        assert refusal(told) == STRANGER and "client-names" in told.json["remedy"]
+    assert named.ask("GET", "/api/v1/sandbox", token=token).status == 200, "control: the token itself"
+
+
+def test_names_change_without_a_restart(own):
+    """Also for a connection that is open; and a list with an error changes nothing."""
+    flag = configure(own, client_names=["alice"])
+    own.start(flag)
+    own.issue("client", "bob")
+    front, bob, token = own.front, own.context(own.pki / "bob.crt"), own.mint("bob")
+    assert refusal(own.ask("GET", "/healthz", context=bob)) == STRANGER and own.is_let_in(own.context())
+    configure(own, client_names=["bob"])
+    own.signal(signal.SIGHUP)
+    wait_until(lambda: own.is_let_in(bob), "bob")
+    assert refusal(own.ask("GET", "/healthz")) == STRANGER
+    configure(own, client_names=[])
+    own.signal(signal.SIGHUP)
+    own.wait_for_message("client-names: it is empty")
+    assert own.is_let_in(bob) and refusal(own.ask("GET", "/healthz")) == STRANGER
+    assert own.front == front
+    os.kill(front, signal.SIGKILL)
+    wait_until(lambda: own.front not in (0, front) and own.is_let_in(bob), "a new front")
+    assert refusal(own.ask("GET", "/healthz")) == STRANGER
+    own.coto("pki", "revoke", "bob", "--dir", "pki")
+    wait_until(lambda: not own.is_let_in(bob), "the revocation of one that is named")
+    with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException)):
+        own.ask("GET", "/api/v1/sandbox", token=token, context=bob)
+    configure(own)
+    own.signal(signal.SIGHUP)
+    wait_until(lambda: own.is_let_in(own.context()), "everybody: no list")
+    assert not own.is_let_in(bob)
+
+
+def test_names_need_an_authority():
+    with Daemon() as it:
+        for flag in ("--client-names=alice", "--bind-tokens=certificate"):
+            done = subprocess.run([COTO, "serve", "--check", f"--state-dir={it.room / 'other'}", f"--runtime-dir={it.room / 'run2'}",
+                                   flag], capture_output=True, text=True, timeout=60)
+            assert done.returncode == 64 and "client-ca is missing" in done.stderr
+
+
+def test_a_token_is_for_its_own_certificate(own):
+    """Where the operator says so: alice's certificate does nothing for bob's token. Control: without that it does."""
+    flag = configure(own)
+    own.start(flag)
+    own.issue("client", "bob")
+    alice, bob = own.mint("alice"), own.mint("bob")
+    bobs = own.context(own.pki / "bob.crt")
+    assert own.ask("GET", "/api/v1/sandbox", token=bob).status == 200
+    made = own.post("/api/v1/sandbox/create", token=alice).json
+    configure(own, bind_tokens="certificate")
+    own.signal(signal.SIGHUP)
+    own.wait_for_message("reloaded")
+    wait_until(lambda: own.ask("GET", "/api/v1/sandbox", token=bob).status == 401, "the new rule")
+    assert refusal(own.ask("GET", "/api/v1/sandbox", token=bob)) == OTHERS
+    assert refusal(own.ask("GET", "/api/v1/sandbox", token=alice, context=bobs)) == OTHERS
+    assert own.ask("GET", "/api/v1/sandbox", token=alice).status == 200
+    assert own.ask("GET", "/api/v1/sandbox", token=bob, context=bobs).status == 200
+    path = f"/api/v1/sandbox/{made['sandbox_id']}"
+    assert own.ask("GET", path, token=made["access_token"]).status == 200
+    assert refusal(own.ask("GET", path, token=made["access_token"], context=bobs)) == OTHERS
+    several = certificate(own, "several", x509.DNSName("alice"), x509.DNSName("bob"))
+    assert {own.ask("GET", "/api/v1/sandbox", token=token, context=several).status for token in (alice, bob)} == {200}
+
+
+def test_without_a_certificate_no_token_is_for_it(own):
+    """On this host; who has the local token or the socket needs none."""
+    own.settings.update({"port": 0, "socket": own.room / "api.sock", "bind-tokens": "certificate"})
+    own.start()
+    plain = int(own.messages.split("http://127.0.0.1:")[1].split()[0])
+
+    def local(token):
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", plain, timeout=60)) as connection:
+            connection.request("GET", "/api/v1/sandbox", headers={"Authorization": f"Bearer {token}"})
+            return Reply(connection.getresponse())
+    assert refusal(local(own.mint("alice"))) == OTHERS
+    assert local(own.token).status == 200
+    assert own.get("/api/v1/sandbox", token=own.mint("alice")).status == 200, "control: with hers"
+
+
+def test_a_token_that_names_its_certificate(own):
+    """RFC 8705: with that one, and with no other; not where there is none."""
+    own.settings.update({"port": 0})
+    own.start()
+    plain = int(own.messages.split("http://127.0.0.1:")[1].split()[0])
+    bound = own.mint("alice", "--certificate", own.pki / "alice.crt")
+    der = ssl.PEM_cert_to_DER_cert((own.pki / "alice.crt").read_text()[(own.pki / "alice.crt").read_text().index("-----BEGIN"):])
+    claims = json.loads(base64.urlsafe_b64decode(bound.split(".")[1] + "=="))
+    assert claims["cnf"] == {"x5t#S256": base64.urlsafe_b64encode(hashlib.sha256(der).digest()).rstrip(b"=").decode()}
+    assert own.get("/api/v1/sandbox", token=bound).status == 200
+    again = certificate(own, "again", x509.UniformResourceIdentifier("urn:coto:client:alice"))
+    assert own.ask("GET", "/api/v1/sandbox", token=own.mint("alice"), context=again).status == 200, "control: it is let in"
+    assert refusal(own.ask("GET", "/api/v1/sandbox", token=bound, context=again)) == UNHELD
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", plain, timeout=60)) as connection:
+        connection.request("GET", "/api/v1/sandbox", headers={"Authorization": f"Bearer {bound}"})
+        assert refusal(Reply(connection.getresponse())) == UNHELD
+    one = own.post("/api/v1/sandbox/create", token=bound).json["sandbox_id"]
+    for_one = own.mint("alice", "--sandbox", one, "--certificate", own.pki / "alice.crt")
+    assert own.get(f"/api/v1/sandbox/{one}", token=for_one).status == 200
+    assert refusal(own.ask("GET", f"/api/v1/sandbox/{one}", token=for_one, context=again)) == UNHELD
+
+
+@pytest.mark.parametrize("cnf", [{}, {"jkt": "x" * 43}, {"x5t#S256": "A" * 43, "jkt": "x" * 43}, {"x5t#S256": ""},
+                                 {"x5t#S256": "A" * 42}, {"x5t#S256": "A" * 42 + "B"}, {"x5t#S256": None}, "x", None, []])
+def test_what_cannot_be_checked_is_refused(own, cnf):
+    secret = own.room / "one.secret"
+    secret.write_text("s" * 40)
+    secret.chmod(0o600)
+    own.settings["jwt-key"] = secret
+
+    def made(**more):
+        parts = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in (
+            {"alg": "HS256"}, {"sub": "alice", "aud": "coto", "exp": int(time.time()) + 600, **more})]
+        signature = hmac.new(b"s" * 40, ".".join(parts).encode(), "sha256").digest()
+        return ".".join([*parts, base64.urlsafe_b64encode(signature).rstrip(b"=").decode()])
+    own.start()
+    assert refusal(own.get("/api/v1/sandbox", token=made(cnf=cnf))) == UNAUTHORIZED
+    assert own.get("/api/v1/sandbox", token=made()).status == 200, "control"
+
+
+def authority(name, above=None):
+    """(certificate, key), of itself or below another."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    start = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(minutes=5)
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    made = x509.CertificateBuilder(
+        subject_name=subject, issuer_name=above[0].subject if above else subject, public_key=key.public_key(),
+        serial_number=x509.random_serial_number(), not_valid_before=start,
+        not_valid_after=start + datetime.timedelta(days=1)).add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
+    return made.sign(above[1] if above else key, hashes.SHA256()), key
+
+
+def pem(*certificates):
+    return b"".join(one.public_bytes(serialization.Encoding.PEM) for one in certificates)
+
+
+def test_a_chain_must_be_whole(own):
+    """A certificate of an authority below: with that one's own it is let in, alone it is not."""
+    root = authority("root")
+    below = authority("below", root)
+    (own.room / "root.crt").write_bytes(pem(root[0]))
+    own.settings.update({"client-ca": own.room / "root.crt", "client-names": "deep"})
+    del own.settings["client-crl"]  # of another authority
+    own.start()
+    for name in ("deep", "other"):
+        assert not own.is_let_in(certificate(own, name, x509.DNSName(name), authority=below)), "it alone"
+        with open(own.room / f"{name}.crt", "ab") as chain:
+            chain.write(pem(below[0]))
+    assert own.is_let_in(own.context(own.room / "deep.crt"))
+    assert refusal(own.ask("GET", "/healthz", context=own.context(own.room / "other.crt"))) == STRANGER
 
 
 def test_a_revoked_certificate_is_out_within_seconds(own):

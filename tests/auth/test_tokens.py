@@ -149,6 +149,7 @@ CLAIMS = {
     "aud list": {"aud": ["a", "b"]}, "aud object": {"aud": {"coto": True}}, "sub none": {"sub": None},
     "sub empty": {"sub": ""}, "sub number": {"sub": 1}, "sub long": {"sub": "a" * 128}, "sub newline": {"sub": "a\nb"},
     "sub nul": {"sub": "alice\0"}, "sub turned": {"sub": "\u202eecila"}, "scope list": {"scope": ["read"]},
+    "cnf empty": {"cnf": {}}, "cnf other": {"cnf": {"jkt": "x" * 43}}, "cnf short": {"cnf": {"x5t#S256": "x"}},
 }
 
 
@@ -291,6 +292,21 @@ def test_a_scope_that_is_none(scope, tmp_path):
 def test_scopes(scope, tmp_path):
     private, _ = keygen("es256", tmp_path)
     assert jwt.decode(mint(private, "--scope", scope), options={"verify_signature": False})["scope"] == scope
+
+
+def test_bound_to_a_certificate(tmp_path):
+    """As RFC 8705 has it; the hash is openssl's."""
+    private, public = keygen("es256", tmp_path)
+    ok(coto("pki", "init", tmp_path / "pki"))
+    ok(coto("pki", "issue", "client", "alice", "--dir", tmp_path / "pki"))
+    file = tmp_path / "pki/alice.crt"
+    text = mint(private, "--certificate", file)
+    told = subprocess.run(["openssl", "x509", "-noout", "-fingerprint", "-sha256", "-in", file], capture_output=True, text=True,
+                          timeout=60).stdout
+    hashed = bytes.fromhex(told.split("=")[1].replace(":", ""))
+    assert taken(text, public)["cnf"] == {"x5t#S256": b64(hashed)}
+    for bad in (tmp_path / "none", private, tmp_path, "/dev/null"):
+        refused(coto("token", "mint", "--key", private, "--sub", "alice", "--certificate", bad), INPUT, "certificate '")
 
 
 def test_times(tmp_path):

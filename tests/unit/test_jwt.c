@@ -59,7 +59,8 @@ static void mints_what_it_takes(void **state)
 {
     const struct coto_claims wanted = {
         .iss = "https://issuer.example/\"x\"", .sub = "alice é", .aud = "coto", .jti = "j-1",
-        .scope = "read run", .sandbox = "s-1", .has_scope = true, .exp = NOW + 9, .nbf = NOW - 1,
+        .scope = "read run", .sandbox = "s-1", .has_scope = true, .certificate = {1, 0, 255},
+        .has_certificate = true, .exp = NOW + 9, .nbf = NOW - 1,
         .iat = NOW};
 
     for (size_t i = 0; i < COUNT(algs); i++) {
@@ -165,6 +166,7 @@ static void refuses_headers(void **state)
     coto_keys_free(keys);
 }
 
+#define HASH "bwcK0esc3ACC3DB2Y5_lESsXE8o9ltc05O89jdN-dg0" /* 43 letters, no bits left over */
 #define ALICE "{\"sub\":\"alice\",\"aud\":\"coto\","
 #define LATER "\"exp\":1800000100"
 
@@ -217,6 +219,13 @@ static void refuses_claims(void **state)
         {ALICE LATER ",\"iss\":\"issuer\",\"sandbox\":\"\"}", "sandbox is"},
         {ALICE LATER ",\"iss\":\"issuer\",\"sandbox\":5}", "sandbox is"},
         {ALICE LATER ",\"iss\":\"issuer\",\"jti\":{}}", "jti is"},
+        {ALICE LATER ",\"iss\":\"issuer\",\"cnf\":{}}", "cnf is not"},
+        {ALICE LATER ",\"iss\":\"issuer\",\"cnf\":null}", "cnf is not"},
+        {ALICE LATER ",\"iss\":\"issuer\",\"cnf\":{\"jkt\":\"" HASH "\"}}", "cnf is not"},
+        {ALICE LATER ",\"iss\":\"issuer\",\"cnf\":{\"x5t#S256\":\"" HASH "\",\"jkt\":\"x\"}}", "cnf is not"},
+        {ALICE LATER ",\"iss\":\"issuer\",\"cnf\":{\"x5t#S256\":7}}", "x5t#S256 is not"},
+        {ALICE LATER ",\"iss\":\"issuer\",\"cnf\":{\"x5t#S256\":\"" HASH "A\"}}", "x5t#S256 is not"},
+        {ALICE LATER ",\"iss\":\"issuer\",\"cnf\":{\"x5t#S256\":\"" HASH "=\"}}", "x5t#S256 is not"},
         {"[]", "not a JSON object"},
         {"7", "not a JSON object"},
         {"{", "not a JSON object"},
@@ -224,6 +233,7 @@ static void refuses_claims(void **state)
     static const char *const good[] = {
         ALICE LATER ",\"iss\":\"issuer\"}",
         ALICE "\"exp\":1799999941,\"nbf\":1800000060,\"iat\":1800000060,\"iss\":\"issuer\"}",
+        ALICE LATER ",\"iss\":\"issuer\",\"cnf\":{\"x5t#S256\":\"" HASH "\"}}",
         "{\"sub\":\"alice\",\"aud\":[\"x\",\"coto\"]," LATER ",\"iss\":\"issuer\",\"more\":[1.5]}"};
     coto_auto_key key = {0};
     coto_auto_buf token = {0};
