@@ -22,9 +22,9 @@ void api_write_hold(const struct api_job *job, struct coto_buf *out)
     json_t *body = json_copy(job->body);
 
     json_object_del(body, "files");
-    json_t *all = json_pack("{s:s, s:s, s:s, s:s, s:I, s:o}", "id", s->id, "tenant", s->tenant,
+    json_t *all = json_pack("{s:s, s:s, s:s, s:s, s:I, s:b, s:o}", "id", s->id, "tenant", s->tenant,
                             "token", s->token, "created_at", s->created_at, "created_us",
-                            (json_int_t)s->created_us, "body", body);
+                            (json_int_t)s->created_us, "single", s->is_single, "body", body);
     char *text = json_dumps(all, JSON_COMPACT);
     coto_buf_adds(out, text ? text : "");
     free(text);
@@ -38,11 +38,12 @@ static struct api_sandbox *read_hold(struct coto_api *api, const struct coto_buf
     json_t *all = json_loadb(text->data, text->len, 0, NULL);
     const char *id, *tenant, *token, *created_at;
     json_int_t created_us = 0;
+    int is_single = 0;
     json_t *body = NULL;
 
     if (!s || !all ||
-        json_unpack(all, "{s:s, s:s, s:s, s:s, s:I, s:o}", "id", &id, "tenant", &tenant, "token",
-                    &token, "created_at", &created_at, "created_us", &created_us, "body", &body)) {
+        json_unpack(all, "{s:s, s:s, s:s, s:s, s:I, s:b, s:o}", "id", &id, "tenant", &tenant, "token",
+                    &token, "created_at", &created_at, "created_us", &created_us, "single", &is_single, "body", &body)) {
         json_decref(all);
         free(s);
         return NULL;
@@ -53,6 +54,7 @@ static struct api_sandbox *read_hold(struct coto_api *api, const struct coto_buf
     snprintf(s->token, sizeof s->token, "%s", token);
     snprintf(s->created_at, sizeof s->created_at, "%s", created_at);
     s->created_us = created_us;
+    s->is_single = is_single;
     s->used_us = coto_clock_us();
     *ret_body = json_incref(body);
     json_decref(all);
@@ -168,6 +170,22 @@ static int adopt_sandboxes(struct coto_api *api, struct coto_err *err)
     return 0;
 }
 
+/* One that has had its execution, whose end was not seen to any more. */
+static bool is_spent(const struct api_sandbox *s)
+{
+    return s->is_single && s->executions > 0;
+}
+
+static void end_spent(struct coto_api *api)
+{
+    for (int i = 0; i < API_BUCKETS; i++)
+        for (struct api_sandbox *s = api->buckets[i], *next; s; s = next) {
+            next = s->next;
+            if (s->box && !s->job && is_spent(s))
+                api_sandbox_end(api, s);
+        }
+}
+
 /* Those that something of the last front still uses, and of which it is not known what. */
 static void wait_for_others(struct coto_api *api)
 {
@@ -178,7 +196,7 @@ static void wait_for_others(struct coto_api *api)
             struct api_job *job = api_job_blank(api);
             job->sandbox = s;
             s->job = job;
-            s->state = s->state == API_ENDING ? API_ENDING : API_BUSY;
+            s->state = s->state == API_ENDING || is_spent(s) ? API_ENDING : API_BUSY;
             job->run = wait_for_stream;
             job->done = api_sandbox_release;
             job->must_run = true;
@@ -256,7 +274,9 @@ int coto_api_adopt(struct coto_api *api, struct coto_err *err)
         else
             resume(job);
     }
-    if (!failed)
+    if (!failed) {
         wait_for_others(api);
+        end_spent(api);
+    }
     return failed ? -1 : 0;
 }

@@ -68,6 +68,7 @@ struct coto_api_config {
     bool is_cold;                 /* no interpreter waits for a program */
     const char *resident;         /* text of one that keeps its state; NULL: none is started */
     int64_t lifetime_ms, idle_ms; /* of a sandbox */
+    bool destroys;                /* a sandbox with its first execution */
     unsigned sandboxes_per_tenant;
     unsigned boxes_per_tenant; /* with those of its executions */
     unsigned tenant_requests;           /* of a tenant, being worked on */
@@ -201,6 +202,7 @@ struct api_sandbox {
     struct coto_plan plan;     /* the box refers to it */
     coto_wallset missing; /* walls and limits that do not hold; all of them until that is known */
     bool knows_missing;
+    bool is_single;       /* it ends with its first execution */
     bool ends_with_front; /* there was too much to tell the next one */
     uint64_t held; /* adopted: the launcher's number of it; its stream comes later */
     unsigned next_proc;

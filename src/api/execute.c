@@ -236,6 +236,8 @@ static const char *state_note(const struct api_job *job)
 
     if (job->lost)
         return "the sandbox has ended";
+    if (s->is_single)
+        return "the sandbox ends with this execution (destroy_after_execution)";
     if (job->plan.context && s->has_interpreter && has_start_variables(&job->plan.env, &s->plan.env))
         return "its interpreter had started: variables that it reads then (PYTHONPATH) count at create, or with cold";
     if (job->result.facts.state_kept)
@@ -271,7 +273,7 @@ static void write_execution(struct api_job *job)
     coto_json_end(&json, '}');
     coto_json_bool(&json, "output_truncated", r->out.truncated);
     coto_json_bool(&json, "state_found", r->facts.state_found);
-    coto_json_bool(&json, "state_kept", r->facts.state_kept);
+    coto_json_bool(&json, "state_kept", r->facts.state_kept && !job->sandbox->is_single);
     coto_json_str(&json, "state_note", state_note(job));
     coto_report_json_missing(r->walls, &json);
     if (job->plan.want_artifacts)
@@ -307,6 +309,8 @@ static void executed(struct api_job *job)
     count(job);
     job->sandbox->has_interpreter = job->has_result && job->result.facts.state_kept;
     job->sandbox->executions++;
+    if (job->sandbox->is_single && !is_refused(job))
+        job->sandbox->state = API_ENDING;
     api_sandbox_release(job);
 }
 

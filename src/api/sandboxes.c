@@ -171,13 +171,28 @@ int api_sandbox_plan(struct api_job *job, struct api_sandbox *s)
     return 0;
 }
 
+/* Whether one execution is all it is for. */
+static int take_use(struct api_job *job, struct api_sandbox *s)
+{
+    static const char field[] = "destroy_after_execution";
+    const json_t *asked = json_object_get(job->body, field);
+    bool destroys = job->api->config.destroys;
+
+    s->is_single = destroys || json_is_true(asked);
+    if (!destroys || !json_is_false(asked))
+        return 0;
+    snprintf(job->field, sizeof job->field, "%s", field);
+    coto_err_set(&job->err, COTO_ERR_POLICY, 0, "%s: the service keeps no sandbox after an execution", field);
+    return coto_err_remedy(&job->err, "leave it out; an operator can set `after-execution` to keep");
+}
+
 static void create(struct api_job *job, int channel_fd)
 {
     struct api_sandbox *s = job->sandbox;
     coto_auto_buf hold = {0};
 
     (void)channel_fd; /* may be another one by then: the job knows */
-    if (api_sandbox_plan(job, s) || coto_plan_new_id(s->id, &job->err) || mint_token(job, s) ||
+    if (take_use(job, s) || api_sandbox_plan(job, s) || coto_plan_new_id(s->id, &job->err) || mint_token(job, s) ||
         plan_files(job, s))
         return;
     s->next_proc = 1;

@@ -68,6 +68,7 @@ static void write_times(const struct coto_api *api, const struct api_sandbox *s,
     coto_json_str(json, "created_at", s->created_at);
     coto_json_int(json, "lifetime_seconds", api->config.lifetime_ms / 1000);
     coto_json_int(json, "idle_seconds", api->config.idle_ms / 1000);
+    coto_json_bool(json, "destroy_after_execution", s->is_single);
 }
 
 void api_write_created(const struct coto_api *api, const struct api_sandbox *s, struct coto_buf *out)

@@ -184,6 +184,7 @@ static void take_numbers(struct front *f, const struct coto_message *message)
     c->lifetime_ms = num[COTO_SET_LIFETIME];
     c->idle_ms = num[COTO_SET_IDLE];
     c->boxes_per_tenant = api_share_of((unsigned)num[COTO_SET_MAX_SANDBOXES]);
+    c->destroys = num[COTO_SET_AFTER_EXECUTION];
     c->binds_tokens = num[COTO_SET_BIND_TOKENS];
     c->sandboxes_per_tenant = per_tenant(num);
     c->tenant_requests = (unsigned)num[COTO_SET_TENANT_REQUESTS];
@@ -390,6 +391,7 @@ static int make_api(struct front *f, struct coto_err *err)
         .lifetime_ms = num[COTO_SET_LIFETIME],
         .idle_ms = num[COTO_SET_IDLE],
         .boxes_per_tenant = api_share_of((unsigned)num[COTO_SET_MAX_SANDBOXES]),
+        .destroys = num[COTO_SET_AFTER_EXECUTION],
         .sandboxes_per_tenant = per_tenant(num),
         .tenant_requests = (unsigned)num[COTO_SET_TENANT_REQUESTS],
         .tenant_bodies = num[COTO_SET_TENANT_BODIES] * COTO_MB,

@@ -50,6 +50,8 @@ const struct coto_body_field coto_body_fields[] = {
       "answer at once (202) with the execution's id")
     F(IN_RUNS, "callback_url", NAME, none, PLAIN, 0, 2048, "",
       "of an async execution: its status is posted there at the end, signed; the operator has to have allowed the origin")
+    F(IN(create), "destroy_after_execution", BOOL, none, PLAIN, 0, 0, "",
+      "true: the sandbox is destroyed with its first execution, whose reply can have the `artifacts`; one that was refused is none. false is refused where the operator has every sandbox end so")
     F(IN(file), "path", TEXT, none, MUST, 1, 4000, "",
       "where: relative to the workspace, or below /tmp")
     F(IN(file), "content", TEXT, none, PLAIN, 0, 16 * COTO_MB, "", "its text")
@@ -165,6 +167,8 @@ const struct coto_body_field coto_body_fields[] = {
       "it ends after this at the latest, or with the execution that runs then")
     F(IN(created) | IN(sandbox), "idle_seconds", INT, none, MUST, 0, 0, "",
       "it ends when it was unused for this long")
+    F(IN(created) | IN(sandbox), "destroy_after_execution", BOOL, none, MUST, 0, 0, "",
+      "it ends with its first execution")
     F(IN(record) | IN(callback), "sandbox_id", UUID, none, MUST_NULL, 0, 0, "", "null: it had one of its own")
     F(IN(record), "state", WORD, none, MUST, 0, 0, "queued|running|finished|error|interrupted",
       "error: coto failed; interrupted: the service ended before it did")

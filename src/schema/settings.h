@@ -124,6 +124,8 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
       "a sandbox ends after this, or with the execution that runs then") \
     X(IDLE, "idle", DURATION, "5m", 1000, 604800000, "TIME", LIVE, \
       "or when nothing has been executed in it for this long") \
+    X(AFTER_EXECUTION, "after-execution", ENUM, "keep", 0, 0, "keep|destroy", LIVE, \
+      "what becomes of a sandbox that was created: it is kept, with its state, until it is destroyed or its time is over; or it is destroyed with its first execution, as that of a run is") \
     X(CONNECTIONS, "connections", INT, "4096", 1, 65536, "N", START, \
       "connections at once, and 64 more at the unix socket; past it those make room that wait for a request, first of whom none was authorized") \
     X(PEER_CONNECTIONS, "peer-connections", INT, "1024", 1, 65536, "N", START, \

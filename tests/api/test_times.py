@@ -1,0 +1,161 @@
+"""How long a sandbox lasts: with its first execution, or until its times are over."""
+import os
+import signal
+
+import pytest
+
+from cli.conftest import cgroup_directories
+from cli.helpers import descendants
+
+from .daemon import Daemon
+from .events import Stream
+from .helpers import wait_until
+
+CREATE = "/api/v1/sandbox/create"
+LONG = "import time; print('begun', flush=True); time.sleep(60)"
+
+
+@pytest.fixture
+def own():
+    it = Daemon()
+    yield it
+    it.__exit__()
+
+
+@pytest.fixture
+def box(service):
+    return f"/api/v1/sandbox/{service.create(destroy_after_execution=True)['sandbox_id']}"
+
+
+def is_gone(service, box):
+    return service.get(box).status == 404
+
+
+# ---- with its first execution ----
+
+def test_kept_unless_asked(service):
+    """The control of all that follows."""
+    made = service.create()
+    box = f"/api/v1/sandbox/{made['sandbox_id']}"
+    assert made["destroy_after_execution"] is False and service.get(box).json["destroy_after_execution"] is False
+    assert service.post(f"{box}/execute", code="x = 1").json["state_kept"]
+    assert service.post(f"{box}/execute", code="print(x)").json["output"] == "1\n"
+    assert service.delete(box).status == 200
+
+
+def test_it_ends_with_its_first_execution(service, box):
+    assert service.get(box).json["destroy_after_execution"] is True
+    reply = service.post(f"{box}/execute", code="open('output/a', 'w').write('left')\nprint(1)", artifacts=True)
+    assert (reply.status, reply.json["output"], reply.json["artifacts"][0]["content"]) == (200, "1\n", "left")
+    assert reply.json["state_kept"] is False and "ends with this execution" in reply.json["state_note"]
+    assert is_gone(service, box), "with the reply"
+    assert service.post(f"{box}/execute", code="print(2)").status == 404
+    assert service.delete(box).status == 404
+    assert box[-36:] not in {one["sandbox_id"] for one in service.get("/api/v1/sandbox").json["sandboxes"]}
+
+
+@pytest.mark.parametrize("code, verdict", [("import sys; sys.exit(3)", "nonzero"), ("import os; os.kill(os.getpid(), 9)", "signal"),
+                                           ("while True: pass", "timeout")])
+def test_however_it_ends(service, box, code, verdict):
+    assert service.post(f"{box}/execute", code=code, timeout_seconds=1).json["verdict"] == verdict
+    assert is_gone(service, box)
+
+
+def test_what_was_refused_was_none(service, box):
+    assert service.post(f"{box}/execute", code="print(1)", language="cobol").status == 400
+    assert service.post(f"{box}/execute", code="print(1)", stdin="a", input=1).status == 400
+    assert service.ask("PUT", f"{box}/files?path=a", body=b"put").status == 200, "nor is a transfer"
+    assert service.post(f"{box}/execute", code="print(open('a').read())").json["output"] == "put\n"
+    assert is_gone(service, box)
+
+
+def test_async_and_streams(service, box):
+    execution = service.post(f"{box}/execute", code="print(6 * 7)", **{"async": True}).json["execution_id"]
+    wait_until(lambda: is_gone(service, box), "its end")
+    row = service.get(f"/api/v1/executions/{execution}").json
+    assert (row["verdict"], row["result"]["output"], row["sandbox_id"]) == ("ok", "42\n", box[-36:])
+    assert "ends with this execution" in row["result"]["state_note"]
+    other = f"/api/v1/sandbox/{service.create(destroy_after_execution=True)['sandbox_id']}"
+    with Stream(service, f"{other}/execute", code="print(8)") as stream:
+        events = list(stream)
+    assert events[-1][0] == "result" and events[-1][1]["verdict"] == "ok"
+    assert is_gone(service, other)
+
+
+def test_a_client_that_goes(service, box):
+    with Stream(service, f"{box}/execute", code=LONG) as stream:
+        assert next(iter(stream))[0] == "start"
+        wait_until(lambda: service.get(box).json["state"] == "busy", "its beginning")
+    wait_until(lambda: is_gone(service, box), "its end")
+
+
+def test_a_key_has_its_answer_again(service, box):
+    first = service.post(f"{box}/execute", code="print(1)", key="once")
+    assert is_gone(service, box)
+    again = service.post(f"{box}/execute", code="print(1)", key="once")
+    assert (again.status, again.body) == (200, first.body)
+
+
+def parts_of(service):
+    """Processes below it, and groups of its sandboxes."""
+    return {*descendants(service.process.pid), *(path for path in cgroup_directories() if f"/coto-{service.launcher}-" in path)}
+
+
+def test_nothing_is_left_of_it(own):
+    own.start("--pool-min=0", "--pool-max=0")
+    assert own.run("print(1)").json["verdict"] == "ok"
+    wait_until(lambda: not any(row[1].startswith("coto-init") for row in descendants(own.process.pid).values()), "the end of the run")
+    before = parts_of(own)
+    for _ in range(5):
+        box = f"/api/v1/sandbox/{own.create(destroy_after_execution=True)['sandbox_id']}"
+        assert parts_of(own) - before, "control"
+        assert own.post(f"{box}/execute", code="import os\nif os.fork() == 0:\n    os.setsid()\n    import time; time.sleep(60)"
+                        ).json["verdict"] == "ok"
+    wait_until(lambda: not parts_of(own) - before, "the end of all of them")
+    wait_until(lambda: [row["state"] for row in own.rows("SELECT state FROM sandboxes")] == ["destroyed"] * 5, "their records")
+    assert own.stop() == 0
+
+
+def test_the_operator_says(own):
+    """For every sandbox from then on, with a restart or without; who wants another is told so."""
+    file = own.room / "serve.yaml"
+    file.write_text("after-execution: destroy\n")
+    file.chmod(0o600)
+    own.start(f"--config={file}")
+    made = own.create()
+    assert made["destroy_after_execution"] is True
+    refused = own.post(CREATE, destroy_after_execution=False)
+    assert (refused.status, refused.json["field"]) == (400, "destroy_after_execution") and "after-execution" in refused.json["remedy"]
+    assert own.create(destroy_after_execution=True)["destroy_after_execution"] is True
+    file.write_text("after-execution: keep\n")
+    own.signal(signal.SIGHUP)
+    wait_until(lambda: own.post(CREATE).json["destroy_after_execution"] is False, "the new setting")
+    box = f"/api/v1/sandbox/{made['sandbox_id']}"
+    assert own.get(box).json["destroy_after_execution"] is True, "as it was created"
+    assert own.post(f"{box}/execute", code="print(1)").json["output"] == "1\n"
+    assert is_gone(own, box)
+    assert own.stop() == 0
+
+
+def test_another_front_knows(own):
+    """What had its execution ends, however that ended; what had none waits for it; what runs apart goes on."""
+    own.start()
+    fresh, cut, apart = (f"/api/v1/sandbox/{own.create(destroy_after_execution=True)['sandbox_id']}" for _ in range(3))
+    kept = f"/api/v1/sandbox/{own.create()['sandbox_id']}"
+    assert own.post(f"{kept}/execute", code="x = 1").status == 200
+    execution = own.post(f"{apart}/execute", code="import time; time.sleep(3); print('whole')", **{"async": True}).json["execution_id"]
+    wait_until(lambda: own.get(f"/api/v1/executions/{execution}").json["state"] == "running", "the beginning of one")
+    with Stream(own, f"{cut}/execute", code=LONG) as stream:
+        assert next(iter(stream))[0] == "start"
+        wait_until(lambda: own.rows("SELECT * FROM executions WHERE sandbox = ?", cut[-36:]), "its record")
+        os.kill(own.front, signal.SIGKILL)
+    wait_until(own.is_ready, "another front")
+    wait_until(lambda: is_gone(own, cut), "the end of what was cut off")
+    assert own.post(f"{kept}/execute", code="print(x)").json["output"] == "1\n"
+    wait_until(lambda: is_gone(own, apart), "the end of what ran apart")
+    row = own.get(f"/api/v1/executions/{execution}").json
+    assert (row["verdict"], row["result"]["output"]) == ("ok", "whole\n")
+    assert own.get(fresh).json["destroy_after_execution"] is True
+    assert own.post(f"{fresh}/execute", code="print(1)").json["output"] == "1\n"
+    assert is_gone(own, fresh)
+    assert own.stop() == 0
