@@ -94,13 +94,19 @@ static struct api_sandbox *adopt(struct coto_api *api, const struct coto_launch_
 {
     struct api_sandbox *s = api_read_held(api, held);
 
-    if (s && coto_records_get_sandbox(api->records, s->tenant, s->id, &s->executions,
-                                      &(struct coto_err){0}) != 1) {
+    struct coto_sandbox_kept kept = {0};
+
+    if (s && coto_records_get_sandbox(api->records, s->tenant, s->id, &kept, &(struct coto_err){0}) != 1) {
         s->state = API_ENDING;
         if (held->sandbox) {
             api_sandbox_free(s);
             s = NULL;
         }
+    }
+    if (s) {
+        s->executions = kept.executions;
+        s->lifetime_ms = kept.lifetime_ms;
+        s->idle_ms = kept.idle_ms;
     }
     return s;
 }

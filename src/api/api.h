@@ -210,6 +210,7 @@ struct api_sandbox {
     bool has_interpreter; /* waits in it, with state or without any yet; false: or that is not known */
     const char *ended_as; /* "expired", "lost"; NULL: destroyed */
     int64_t created_us, used_us;
+    int64_t lifetime_ms, idle_ms; /* of its own, at most the operator's; 0: the operator's */
     char created_at[COTO_TIME_TEXT];
     struct api_sandbox *next; /* in its bucket */
 };
@@ -489,7 +490,13 @@ void api_sandbox_drop(struct coto_api *api, struct api_sandbox *sandbox, const c
 /* Ends one that is idle; the table's entry is gone at once. */
 void api_sandbox_end(struct coto_api *api, struct api_sandbox *sandbox);
 
+/* times.c */
+int64_t api_lifetime_ms(const struct coto_api *api, const struct api_sandbox *sandbox); /* from its creation */
+int64_t api_idle_ms(const struct coto_api *api, const struct api_sandbox *sandbox);
+int api_take_times(struct api_job *job, struct api_sandbox *sandbox); /* of the body of create */
+
 /* show.c */
+void api_write_sandbox(const struct coto_api *api, const struct api_sandbox *sandbox, struct coto_json *json);
 /* Walls and limits that are wanted in it and not up. */
 coto_wallset api_missing_walls(const struct coto_sandbox *box);
 /* While nothing runs in it. */

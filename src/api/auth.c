@@ -75,10 +75,10 @@ static int by_sandbox_token(struct api_call *call, const struct coto_claims *cla
     if (!s || strcmp(s->tenant, claims->sub) != 0 || (api_tenant_is_reserved(claims->sub) && !claims->is_own))
         return refuse(err);
     if (call->endpoint->access == COTO_ACCESS_SERVICE || call->endpoint->access == COTO_ACCESS_OPERATOR) {
-        bool destroys = call->endpoint == &coto_endpoints[COTO_ENDPOINT_destroy];
-        coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "%s", destroys ? "the token of a sandbox cannot destroy it"
-                                                                : "the token of a sandbox is good for that sandbox only");
-        coto_err_remedy(err, destroys ? "send a service token, or the local one" : "send a service token");
+        bool ends = call->endpoint == &coto_endpoints[COTO_ENDPOINT_destroy] || call->endpoint == &coto_endpoints[COTO_ENDPOINT_extend];
+        coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "%s", ends ? "the token of a sandbox cannot destroy it, nor say how long it lasts"
+                                                            : "the token of a sandbox is good for that sandbox only");
+        coto_err_remedy(err, ends ? "send a service token, or the local one" : "send a service token");
         return 403;
     }
     if (call->endpoint->access == COTO_ACCESS_SANDBOX && strcmp(call->id, s->id) != 0) {

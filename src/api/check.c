@@ -99,6 +99,21 @@ static int check_number(struct api_job *job, const struct coto_body_field *field
     return fail(job, name, why);
 }
 
+/* 60.0 is 60, as in body.c. */
+static int check_int(struct api_job *job, const struct coto_body_field *field, const char *name,
+                     const json_t *value)
+{
+    double number = json_number_value(value);
+    char why[96];
+
+    if (json_is_number(value) && number >= (double)field->min && number <= (double)field->max &&
+        number == (double)(int64_t)number)
+        return 0;
+    snprintf(why, sizeof why, "must be a whole number from %lld to %lld", (long long)field->min,
+             (long long)field->max);
+    return fail(job, name, why);
+}
+
 static int check_texts(struct api_job *job, const struct coto_body_field *field, const char *name,
                        const json_t *value)
 {
@@ -229,6 +244,8 @@ static int check_value(struct api_job *job, const struct coto_body_field *field,
         return check_name(job, field, name, value);
     case COTO_KIND_WORD:
         return check_word(job, field, name, value);
+    case COTO_KIND_INT:
+        return check_int(job, field, name, value);
     case COTO_KIND_NUMBER:
         return check_number(job, field, name, value);
     case COTO_KIND_BOOL:

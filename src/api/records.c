@@ -84,6 +84,8 @@ static void fill_sandbox(struct coto_sandbox_record *row, const struct api_sandb
     snprintf(row->agent, sizeof row->agent, "%s", s->agent);
     snprintf(row->created, sizeof row->created, "%s", s->created_at);
     row->state = state;
+    row->lifetime_ms = s->lifetime_ms;
+    row->idle_ms = s->idle_ms;
     coto_sha256_of(s->token, strlen(s->token), row->token_hash);
 }
 

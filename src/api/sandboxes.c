@@ -114,7 +114,7 @@ void api_sandbox_release(struct api_job *job)
 
 /* ---- create ---- */
 
-/* The token of this sandbox alone; it lives no longer than the sandbox may. */
+/* The token of this sandbox alone; it lives no longer than the sandbox may, however often that is extended. */
 static int mint_token(struct api_job *job, struct api_sandbox *s)
 {
     coto_auto_buf token = {0};
@@ -192,7 +192,7 @@ static void create(struct api_job *job, int channel_fd)
     coto_auto_buf hold = {0};
 
     (void)channel_fd; /* may be another one by then: the job knows */
-    if (take_use(job, s) || api_sandbox_plan(job, s) || coto_plan_new_id(s->id, &job->err) || mint_token(job, s) ||
+    if (take_use(job, s) || api_take_times(job, s) || api_sandbox_plan(job, s) || coto_plan_new_id(s->id, &job->err) || mint_token(job, s) ||
         plan_files(job, s))
         return;
     s->next_proc = 1;
@@ -350,8 +350,8 @@ static void give_back(void)
  * has a time limit of its own; a transfer, which may take as long as its client likes, has not. */
 static void expire(struct coto_api *api, struct api_sandbox *s, int64_t now)
 {
-    bool is_old = now - s->created_us > api->config.lifetime_ms * 1000;
-    bool is_unused = s->state == API_IDLE && now - s->used_us > api->config.idle_ms * 1000;
+    bool is_old = now - s->created_us > api_lifetime_ms(api, s) * 1000;
+    bool is_unused = s->state == API_IDLE && now - s->used_us > api_idle_ms(api, s) * 1000;
 
     if (s->state == API_ENDING || (!is_old && !is_unused))
         return;

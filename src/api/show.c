@@ -66,8 +66,8 @@ static void write_missing(const struct api_sandbox *s, struct coto_json *json)
 static void write_times(const struct coto_api *api, const struct api_sandbox *s, struct coto_json *json)
 {
     coto_json_str(json, "created_at", s->created_at);
-    coto_json_int(json, "lifetime_seconds", api->config.lifetime_ms / 1000);
-    coto_json_int(json, "idle_seconds", api->config.idle_ms / 1000);
+    coto_json_int(json, "lifetime_seconds", api_lifetime_ms(api, s) / 1000);
+    coto_json_int(json, "idle_seconds", api_idle_ms(api, s) / 1000);
     coto_json_bool(json, "destroy_after_execution", s->is_single);
 }
 
@@ -84,7 +84,7 @@ void api_write_created(const struct coto_api *api, const struct api_sandbox *s, 
     coto_buf_addc(out, '\n');
 }
 
-static void write_sandbox(const struct coto_api *api, const struct api_sandbox *s, struct coto_json *json)
+void api_write_sandbox(const struct coto_api *api, const struct api_sandbox *s, struct coto_json *json)
 {
     static const char *const states[] = {"idle", "busy", "ending"};
 
@@ -108,7 +108,7 @@ void coto_api_show(struct api_call *call)
     coto_auto_buf body = {0};
     struct coto_json json = {.out = &body};
 
-    write_sandbox(call->api, api_sandbox_find(call->api, call->id), &json);
+    api_write_sandbox(call->api, api_sandbox_find(call->api, call->id), &json);
     coto_buf_addc(&body, '\n');
     api_reply(call->request, 200, &body);
 }
@@ -123,7 +123,7 @@ void coto_api_list(struct api_call *call)
     for (int i = 0; i < API_BUCKETS; i++)
         for (const struct api_sandbox *s = call->api->buckets[i]; s; s = s->next)
             if (strcmp(s->tenant, call->caller.tenant) == 0)
-                write_sandbox(call->api, s, &json);
+                api_write_sandbox(call->api, s, &json);
     coto_json_end(&json, ']');
     coto_json_end(&json, '}');
     coto_buf_addc(&body, '\n');

@@ -171,16 +171,18 @@ int coto_records_get_outcome(struct coto_records *r, const char *tenant, const c
 }
 
 int coto_records_get_sandbox(struct coto_records *r, const char *tenant, const char *id,
-                             unsigned *ret_executions, struct coto_err *err)
+                             struct coto_sandbox_kept *ret_kept, struct coto_err *err)
 {
     sqlite3_stmt *st = begin(r, "SELECT (SELECT count(*) FROM executions INDEXED BY executions_sandbox"
-                                " WHERE tenant = ?1 AND sandbox = ?2) FROM sandboxes WHERE tenant = ?1 AND id = ?2"
+                                " WHERE tenant = ?1 AND sandbox = ?2), lifetime_ms, idle_ms FROM sandboxes WHERE tenant = ?1 AND id = ?2"
                                 " AND state IN ('alive', 'interrupted')",
                              tenant, id);
     int code = step(st);
 
     if (code == SQLITE_ROW)
-        *ret_executions = (unsigned)sqlite3_column_int64(st, 0);
+        *ret_kept = (struct coto_sandbox_kept){.executions = (unsigned)sqlite3_column_int64(st, 0),
+                                               .lifetime_ms = sqlite3_column_int64(st, 1),
+                                               .idle_ms = sqlite3_column_int64(st, 2)};
     return end(r, st, code, err) ? -1 : code == SQLITE_ROW;
 }
 

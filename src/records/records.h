@@ -63,6 +63,13 @@ struct coto_sandbox_record {
     char created[COTO_TIME_TEXT];
     const char *state; /* "alive", "destroyed", "expired", "lost"; recovery: "interrupted" */
     char token_hash[COTO_SHA256_HEX];
+    int64_t lifetime_ms, idle_ms; /* 0: the operator's */
+};
+
+/* What the next process must know of one that goes on. */
+struct coto_sandbox_kept {
+    unsigned executions;
+    int64_t lifetime_ms, idle_ms;
 };
 
 struct coto_revoked {
@@ -183,7 +190,7 @@ int coto_records_get_outcome(struct coto_records *records, const char *tenant, c
                              struct coto_buf *ret_outcome, struct coto_err *err);
 /* 1 when this sandbox was told to its owner and not ended by him, 0 not, -1. */
 int coto_records_get_sandbox(struct coto_records *records, const char *tenant, const char *id,
-                             unsigned *ret_executions, struct coto_err *err);
+                             struct coto_sandbox_kept *ret_kept, struct coto_err *err);
 typedef void coto_revoked_fn(void *arg, const struct coto_revoked *revoked);
 int coto_records_each_revoked(struct coto_records *records, coto_revoked_fn *fn, void *arg,
                               struct coto_err *err);

@@ -22,9 +22,10 @@ static const char *const texts[ST_WRITE_COUNT] = {
         " policy_hash = excluded.policy_hash, cpu_ms = excluded.cpu_ms,"
         " memory_peak = excluded.memory_peak",
     [ST_SANDBOX] =
-        "INSERT INTO sandboxes (id, tenant, agent, created, state, token_hash, ended)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, CASE ?5 WHEN 'alive' THEN NULL ELSE " NOW " END)"
-        " ON CONFLICT (id) DO UPDATE SET state = excluded.state, ended = excluded.ended",
+        "INSERT INTO sandboxes (id, tenant, agent, created, state, token_hash, ended, lifetime_ms, idle_ms)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, CASE ?5 WHEN 'alive' THEN NULL ELSE " NOW " END, ?7, ?8)"
+        " ON CONFLICT (id) DO UPDATE SET state = excluded.state, ended = excluded.ended,"
+        " lifetime_ms = excluded.lifetime_ms, idle_ms = excluded.idle_ms",
     [ST_REVOKED] = "INSERT INTO tokens_revoked (id, tenant, expires, revoked)"
                    " VALUES (?1, ?2, ?3, " NOW ") ON CONFLICT DO NOTHING",
     [ST_FORGOTTEN] = "DELETE FROM tokens_revoked WHERE id = ?1 AND tenant = ?2",
@@ -112,6 +113,8 @@ static int write_sandbox(sqlite3_stmt *st, const struct coto_sandbox_record *s)
     bind_text(st, 4, s->created);
     bind_text(st, 5, s->state);
     bind_text(st, 6, s->token_hash);
+    bind_count(st, 7, s->lifetime_ms ? s->lifetime_ms : -1);
+    bind_count(st, 8, s->idle_ms ? s->idle_ms : -1);
     return records_step(st);
 }
 

@@ -66,6 +66,13 @@ static const char promises[] =
 static const char of_sandboxes[] =
     "CREATE INDEX IF NOT EXISTS executions_sandbox ON executions (sandbox, seq) WHERE sandbox IS NOT NULL";
 
+/* Nor have these: NULL, which who does not know them leaves, is what was before. */
+static const char times[] =
+    "BEGIN;"
+    "ALTER TABLE sandboxes ADD COLUMN lifetime_ms INTEGER;"
+    "ALTER TABLE sandboxes ADD COLUMN idle_ms INTEGER;"
+    "COMMIT;";
+
 int records_exec(sqlite3 *db, const char *sql)
 {
     return sqlite3_exec(db, sql, NULL, NULL, NULL);
@@ -275,6 +282,14 @@ static int set_journal(struct coto_records *r, struct coto_err *err)
     return 0;
 }
 
+static int add_times(struct coto_records *r)
+{
+    int64_t found = 0;
+    int code = ask(r->writer, "SELECT count(*) FROM pragma_table_info('sandboxes') WHERE name = 'idle_ms'", &found, NULL, 0);
+
+    return code || found ? code : records_exec(r->writer, times);
+}
+
 int records_open_store(struct coto_records *r, struct coto_err *err)
 {
     bool is_there = false;
@@ -284,7 +299,7 @@ int records_open_store(struct coto_records *r, struct coto_err *err)
         open_one(r, "records.db", SQLITE_OPEN_READWRITE, &r->writer, err) ||
         check_version(r, &is_old, err) || check_pages(r, err) || set_journal(r, err))
         return -1;
-    if ((is_old && records_exec(r->writer, promises)) || records_exec(r->writer, of_sandboxes))
+    if ((is_old && records_exec(r->writer, promises)) || records_exec(r->writer, of_sandboxes) || add_times(r))
         return records_fail(r, r->writer, "make", err);
     if (recover(r, err))
         return -1;

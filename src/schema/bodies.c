@@ -50,6 +50,14 @@ const struct coto_body_field coto_body_fields[] = {
       "answer at once (202) with the execution's id")
     F(IN_RUNS, "callback_url", NAME, none, PLAIN, 0, 2048, "",
       "of an async execution: its status is posted there at the end, signed; the operator has to have allowed the origin")
+    F(IN(create), "lifetime_seconds", INT, none, PLAIN, 1, COTO_API_LIFETIME, "",
+      "the sandbox ends after this at the latest, or with the execution that runs then; at most, and by default, what the operator says (`lifetime`)")
+    F(IN(create), "idle_seconds", INT, none, PLAIN, 1, COTO_API_LIFETIME, "",
+      "it ends when nothing was executed in it for this long; at most, and by default, what the operator says (`idle`)")
+    F(IN(extend), "lifetime_seconds", INT, none, PLAIN, 1, COTO_API_LIFETIME, "",
+      "it ends this long from now, be that later or sooner than it would; never later than the operator's `lifetime` counted from its creation: what goes beyond that is cut, and the reply says what holds")
+    F(IN(extend), "idle_seconds", INT, none, PLAIN, 1, COTO_API_LIFETIME, "",
+      "or when nothing was executed in it for this long, counted from now; at most what the operator says (`idle`)")
     F(IN(create), "destroy_after_execution", BOOL, none, PLAIN, 0, 0, "",
       "true: the sandbox is destroyed with its first execution, whose reply can have the `artifacts`; one that was refused is none. false is refused where the operator has every sandbox end so")
     F(IN(file), "path", TEXT, none, MUST, 1, 4000, "",
@@ -161,10 +169,10 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(created) | IN(sandbox) | IN(destroyed), "sandbox_id", UUID, none, MUST, 0, 0, "",
       "of the sandbox")
     F(IN(created), "access_token", TEXT, none, MUST, 0, 0, "",
-      "bearer token for this sandbox alone: all of /api/v1/sandbox/{id} but DELETE, and its executions by their ids")
+      "bearer token for this sandbox alone: all of /api/v1/sandbox/{id} but DELETE and extend, and its executions by their ids")
     F(IN(created) | IN(sandbox), "created_at", TIME, none, MUST, 0, 0, "", "when")
     F(IN(created) | IN(sandbox), "lifetime_seconds", INT, none, MUST, 0, 0, "",
-      "it ends after this at the latest, or with the execution that runs then")
+      "counted from its creation: it ends after this at the latest, or with the execution that runs then")
     F(IN(created) | IN(sandbox), "idle_seconds", INT, none, MUST, 0, 0, "",
       "it ends when it was unused for this long")
     F(IN(created) | IN(sandbox), "destroy_after_execution", BOOL, none, MUST, 0, 0, "",

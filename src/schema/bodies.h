@@ -14,6 +14,7 @@
     X(create, "What the new sandbox is to be.")                                                    \
     X(execute, "Code to run in a sandbox.")                                                        \
     X(file, "A file for the workspace.")                                                           \
+    X(extend, "How long a sandbox is to last from now on.")                                        \
     X(revoke, "A token that is to be good no longer.")                                             \
     X(result, "How a program ended, what it wrote, and which walls were up around it.")            \
     X(execution, "How an execution in a sandbox ended, and what it wrote.")                        \
@@ -81,6 +82,7 @@ enum coto_kind {
 enum { COTO_FIELD_MUST = 1, COTO_FIELD_NULL = 2 /* may be null */ };
 
 #define COTO_API_TIMEOUT 300 /* seconds */
+#define COTO_API_LIFETIME 604800
 
 struct coto_body_field {
     uint64_t bodies;

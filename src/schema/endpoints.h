@@ -35,6 +35,8 @@ enum coto_how { COTO_HOW_PLAIN, COTO_HOW_LIVE, COTO_HOW_UPLOAD };
       "one sandbox") \
     X(execute, "POST", "/api/v1/sandbox/{id}/execute", SANDBOX, LIVE, execute, execution, 200, \
       "run code in a sandbox; Python keeps its state for the next execution where state_kept says so") \
+    X(extend, "POST", "/api/v1/sandbox/{id}/extend", SERVICE, PLAIN, extend, sandbox, 200, \
+      "have a sandbox last longer, or end sooner; without a field its idle time begins anew") \
     X(destroy, "DELETE", "/api/v1/sandbox/{id}", SERVICE, PLAIN, none, destroyed, 200, \
       "destroy a sandbox and end what runs in it") \
     X(executions, "GET", "/api/v1/executions", SERVICE, PLAIN, none, records, 200, \

@@ -73,6 +73,7 @@ def test_the_end_of_a_sandbox_by_its_own_token(service):
     made = service.create()
     url = f"/api/v1/sandbox/{made['sandbox_id']}"
     refused(service.delete(url, token=made["access_token"]), 403, "cannot destroy it", "service token")
+    refused(service.post(f"{url}/extend", token=made["access_token"]), 403, "nor say how long it lasts", "service token")
     refused(service.get("/api/v1/sandbox", token=made["access_token"]), 403, "that sandbox only", "service token")
     assert service.delete(url).status == 200
 

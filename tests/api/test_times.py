@@ -159,3 +159,101 @@ def test_another_front_knows(own):
     assert own.post(f"{fresh}/execute", code="print(1)").json["output"] == "1\n"
     assert is_gone(own, fresh)
     assert own.stop() == 0
+
+
+# ---- until its times are over ----
+
+def times(reply):
+    return reply["lifetime_seconds"], reply["idle_seconds"]
+
+
+def make(service, **more):
+    return f"/api/v1/sandbox/{service.create(**more)['sandbox_id']}"
+
+
+def extend(service, box, **more):
+    reply = service.post(f"{box}/extend", **more)
+    assert reply.status == 200, reply
+    return reply.json
+
+
+def test_times_of_its_own(service):
+    made = service.create(lifetime_seconds=600, idle_seconds=60.0)
+    assert times(made) == times(service.get(f"/api/v1/sandbox/{made['sandbox_id']}").json) == (600, 60)
+    assert times(service.create(idle_seconds=60)) == (3600, 60), "the operator's for the other"
+    assert times(service.create(lifetime_seconds=3600, idle_seconds=300)) == times(service.create()) == (3600, 300)
+
+
+@pytest.mark.parametrize("where", ["create", "extend"])
+@pytest.mark.parametrize("field, value, words", [
+    ("lifetime_seconds", 3601, "allows 3600 at most"), ("idle_seconds", 301, "allows 300 at most"),
+    ("lifetime_seconds", 0, "from 1 to"), ("idle_seconds", -1, "from 1 to"), ("idle_seconds", 0.5, "whole number"),
+    ("lifetime_seconds", 10**9, "from 1 to"), ("lifetime_seconds", 1e300, "from 1 to"), ("lifetime_seconds", "60", "whole number"),
+    ("idle_seconds", True, "whole number"), ("idle_seconds", None, "whole number")])
+def test_times_that_cannot_be(service, where, field, value, words):
+    path = CREATE if where == "create" else f"{make(service)}/extend"
+    reply = service.post(path, **{field: value})
+    assert (reply.status, reply.json["field"]) == (400, field) and words in reply.json["message"], reply
+    assert service.post(path, **{field: 1}).status in (200, 201), "control"
+
+
+def test_they_are_in_force(service):
+    """Each beside one that has them too, and is extended; that one lasts."""
+    ends, lasts = (make(service, lifetime_seconds=10) for _ in range(2))
+    idle, used = (make(service, idle_seconds=10) for _ in range(2))
+    assert extend(service, lasts, lifetime_seconds=600)["lifetime_seconds"] >= 600
+
+    def are_over():
+        extend(service, used)
+        return is_gone(service, ends) and is_gone(service, idle)
+    wait_until(are_over, "the ends of those that were left alone")
+    assert not is_gone(service, lasts) and not is_gone(service, used)
+    states = {row["state"] for row in service.rows("SELECT state FROM sandboxes WHERE id IN (?, ?)", ends[-36:], idle[-36:])}
+    assert states == {"expired"}
+    extend(service, lasts, lifetime_seconds=1)
+    extend(service, used, idle_seconds=1)
+    wait_until(lambda: is_gone(service, lasts) and is_gone(service, used), "their ends, sooner than before")
+
+
+def test_never_beyond_the_operators_time(service):
+    """However often."""
+    box = make(service, lifetime_seconds=60)
+    assert extend(service, box, lifetime_seconds=3000)["lifetime_seconds"] in range(3000, 3100)
+    for _ in range(3):
+        assert extend(service, box, lifetime_seconds=3600)["lifetime_seconds"] == 3600
+    assert times(extend(service, box)) == (3600, 300)
+    assert service.delete(box).status == 200
+    assert service.post(f"{box}/extend").status == 404
+
+
+def test_while_something_runs(own):
+    """It is not in its way; what ends is not held up."""
+    own.start()
+    box = make(own)
+    with Stream(own, f"{box}/execute", code=LONG) as stream:
+        assert next(iter(stream))[0] == "start"
+        wait_until(lambda: own.get(box).json["state"] == "busy", "its beginning")
+        assert extend(own, box, lifetime_seconds=100)["state"] == "busy"
+        extend(own, box, lifetime_seconds=1)
+        wait_until(lambda: own.get(box).json["state"] == "ending", "its end")
+        assert own.post(f"{box}/extend", lifetime_seconds=100).status == 409
+    wait_until(lambda: is_gone(own, box), "its end")
+
+
+def test_times_are_the_next_fronts_too(own):
+    file = own.room / "serve.yaml"
+    file.write_text("lifetime: 1h\n")
+    file.chmod(0o600)
+    own.start(f"--config={file}")
+    plain, short, longer = make(own), make(own, lifetime_seconds=15), make(own, lifetime_seconds=100, idle_seconds=50)
+    told = times(extend(own, longer, lifetime_seconds=500, idle_seconds=70))
+    own.kill_front()
+    assert times(own.get(longer).json) == told and told[1] == 70
+    assert own.get(plain).json["lifetime_seconds"] == 3600
+    wait_until(lambda: is_gone(own, short), "the end of one, in time")
+    assert times(own.get(longer).json) == told
+    file.write_text("lifetime: 200s\n")
+    own.signal(signal.SIGHUP)
+    wait_until(lambda: own.get(longer).json["lifetime_seconds"] == 200, "the operator's word, which counts for all")
+    assert own.get(plain).json["lifetime_seconds"] == 200 and own.post(CREATE, lifetime_seconds=201).status == 400
+    assert own.stop() == 0

@@ -292,6 +292,42 @@ static void what_ran_is_interrupted_after_a_restart(void **state)
                             " AND ended IS NOT NULL"), 1);
 }
 
+static struct coto_record *sandbox(int64_t lifetime_ms, int64_t idle_ms)
+{
+    struct coto_record *record = coto_record_new(COTO_RECORD_SANDBOX);
+    struct coto_sandbox_record *s = &record->u.sandbox;
+
+    strcpy(s->id, "s");
+    strcpy(s->tenant, "odd");
+    strcpy(s->created, "2999-11-15T08:30:21.123Z");
+    strcpy(s->token_hash, "h");
+    s->state = "alive";
+    s->lifetime_ms = lifetime_ms;
+    s->idle_ms = idle_ms;
+    return record;
+}
+
+/* Also where an earlier coto has made the table, and after one that does not know of them. */
+static void a_sandbox_has_its_times_again(void **state)
+{
+    struct coto_sandbox_kept kept;
+
+    (void)state;
+    put_and_wait(sandbox(0, 0));
+    coto_records_close(records);
+    records = NULL;
+    change("ALTER TABLE sandboxes DROP COLUMN lifetime_ms; ALTER TABLE sandboxes DROP COLUMN idle_ms");
+    reopen();
+    assert_int_equal(coto_records_get_sandbox(records, "odd", "s", &kept, &err), 1);
+    assert_true(kept.lifetime_ms == 0 && kept.idle_ms == 0 && kept.executions == 0);
+    put_and_wait(sandbox(60000, 5000));
+    put_and_wait(sandbox(70000, 5000));
+    reopen();
+    assert_int_equal(coto_records_get_sandbox(records, "odd", "s", &kept, &err), 1);
+    assert_true(kept.lifetime_ms == 70000 && kept.idle_ms == 5000);
+    assert_int_equal(coto_records_get_sandbox(records, "even", "s", &kept, &err), 0);
+}
+
 static void an_answer_is_kept_with_its_record(void **state)
 {
     struct coto_record *record = execution(1, "ok");
@@ -418,7 +454,7 @@ static void what_is_too_old_goes(void **state)
            "UPDATE executions SET verdict = 'queued' WHERE seq = 2;"
            "INSERT INTO promises (id, request) SELECT id, x'7b7d' FROM executions WHERE seq = 2;"
            "INSERT INTO idempotency VALUES ('t', 'k', 'h', 200, x'00', '2001-01-01T00:00:00.000Z');"
-           "INSERT INTO sandboxes VALUES ('i', 't', NULL, '2001-01-01T00:00:00.000Z', 'expired',"
+           "INSERT INTO sandboxes (id, tenant, agent, created, state, ended, token_hash) VALUES ('i', 't', NULL, '2001-01-01T00:00:00.000Z', 'expired',"
            " '2001-01-01T00:00:00.000Z', 'h')");
     reopen();
     wait_for("SELECT count(*) FROM executions", 7); /* the interrupted one goes too, it has ended; not what waits */
@@ -436,7 +472,7 @@ static void sandboxes_that_ended_are_not_too_many(void **state)
 {
     (void)state;
     change("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 9)"
-           " INSERT INTO sandboxes SELECT 'ended' || i, 't', NULL, 'then', 'destroyed',"
+           " INSERT INTO sandboxes (id, tenant, agent, created, state, ended, token_hash) SELECT 'ended' || i, 't', NULL, 'then', 'destroyed',"
            " strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-' || (10 - i) || ' minutes'), 'h' FROM n");
     coto_records_close(records);
     assert_int_equal(open_with(COTO_DURABLE_DISK, 4), 0);
@@ -696,6 +732,7 @@ int main(void)
         TEST(many_share_a_transaction),
         TEST(a_start_is_written_unless_the_end_comes_first),
         TEST(what_ran_is_interrupted_after_a_restart),
+        TEST(a_sandbox_has_its_times_again),
         TEST(an_answer_is_kept_with_its_record),
         TEST(a_revoked_token_stays_revoked),
         TEST(a_revoked_token_goes_when_it_is_forgotten),
