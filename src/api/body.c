@@ -290,19 +290,29 @@ int api_body_policy(struct api_job *job, const struct coto_policy *from)
 
 /* ---- what runs ---- */
 
+static const char base64_remedy[] = "use the alphabet with + and /, and pad it with =";
+
 /* input reaches the code as JSON on its stdin; here it is the text of that (input.c). */
 static int take_input(struct api_job *job)
 {
-    const json_t *input = json_object_get(job->body, "input");
-    const json_t *in = json_object_get(job->body, "stdin");
+    static const char *const names[] = {"input", "stdin", "stdin_base64"};
+    const char *name = NULL;
+    char why[64];
 
-    if (in && input)
-        return fail(job, "input", "and stdin both say what standard input is",
-                    "send one of the two; data may also go into files");
-    if (in) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!json_object_get(job->body, names[i]))
+            continue;
+        snprintf(why, sizeof why, "and %s both say what standard input is", names[i]);
+        if (name)
+            return fail(job, name, why, "send one of the two; data may also go into files");
+        name = names[i];
+    }
+    const json_t *in = name ? json_object_get(job->body, name) : NULL;
+    if (name == names[2]) {
+        if (coto_base64_take(&job->input, json_string_value(in), json_string_length(in)))
+            return fail(job, name, "is not base64", base64_remedy);
+    } else if (in) {
         coto_buf_add(&job->input, json_string_value(in), json_string_length(in));
-    } else if (input) {
-        coto_buf_add(&job->input, json_string_value(input), json_string_length(input));
     }
     if (job->input.len == 0)
         return 0;
@@ -378,7 +388,7 @@ static int take_file(struct api_job *job, const json_t *item, size_t index,
     if (text)
         coto_buf_add(&data, json_string_value(text), json_string_length(text));
     else if (coto_base64_take(&data, json_string_value(coded), json_string_length(coded)))
-        return fail(job, name, "content_base64 is not base64", "use the alphabet with + and /, and pad it with =");
+        return fail(job, name, "content_base64 is not base64", base64_remedy);
     if (data.failed || target.failed)
         return coto_err_set(&job->err, COTO_ERR_LIMIT, ENOMEM, "files");
     *ret_file = (struct coto_plan_file){

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define TEXT_MAX ((size_t)16 << 20) /* of the service's own limit */
+#define BYTES_MAX ((size_t)11 << 20) /* as base64 */
 
 static bool is_set(const struct coto_policy *policy, enum coto_opt opt)
 {
@@ -173,15 +174,29 @@ static void add_limits(struct coto_json *json, const struct coto_policy *policy)
     coto_json_end(json, '}');
 }
 
+/* Bytes that are no text have a field of their own. */
 static int add_stdin(struct coto_json *json, struct coto_err *err)
 {
     coto_auto_buf text = {0};
+    coto_auto_buf coded = {0};
 
     if (isatty(0))
         return 0;
     if (coto_fd_read_all(0, TEXT_MAX, &text))
         return refuse_read("read stdin", err);
-    return text.len ? add_text(json, "stdin", &text, err) : 0;
+    bool is_text = coto_utf8_valid(coto_buf_str(&text), text.len) && !memchr(coto_buf_str(&text), 0, text.len);
+    if (!is_text && text.len > BYTES_MAX) {
+        errno = EFBIG;
+        return refuse_read("read stdin", err);
+    }
+    if (is_text && text.len)
+        coto_json_str(json, "stdin", coto_buf_str(&text));
+    else if (text.len)
+        coto_base64_add(&coded, coto_buf_str(&text), text.len);
+    if (coded.len)
+        coto_json_str(json, "stdin_base64", coto_buf_str(&coded));
+    json->out->failed |= coded.failed;
+    return 0;
 }
 
 static int write_request(const struct coto_job *job, bool stdin_is_code, struct coto_buf *out,

@@ -26,9 +26,11 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN_ALL, "language", NAME, none, PLAIN, 0, 64, "",
       "language of the code, python unless the profile says otherwise: a name of `languages` in GET capabilities, or a usual short form of it (js, cpp, py)")
     F(IN_RUNS, "input", ANY, none, PLAIN, 0, 0, "",
-      "reaches the code as JSON on its standard input, its numbers as they were written; not together with stdin")
+      "reaches the code as JSON on its standard input, its numbers as they were written; not together with stdin or stdin_base64")
     F(IN_RUNS, "stdin", TEXT, none, PLAIN, 0, 16 * COTO_MB, "",
-      "standard input of the code; not together with input")
+      "standard input of the code; not together with input or stdin_base64")
+    F(IN_RUNS, "stdin_base64", TEXT, none, PLAIN, 0, 22 * COTO_MB, "",
+      "the same as bytes, for what is no UTF-8 text; not together with input or stdin")
     F(IN_RUNS, "args", TEXTS, none, PLAIN, 0, 4096, "", "arguments of the program")
     F(IN_ALL, "env", PAIRS, none, PLAIN, 0, 1024, "",
       "variables of the program; it gets these and a few fixed ones, none of the service's. What an interpreter reads when it starts (PYTHONPATH, PYTHONHASHSEED, LD_LIBRARY_PATH) has it started for them; in a sandbox that keeps state they count at create. What an execution is given is its own; what a program sets itself (os.environ) stays with its state")

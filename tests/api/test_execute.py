@@ -1,5 +1,7 @@
 """R5.1: create, execute, destroy; what stays from one execution to the next and what does not."""
+import base64
 import concurrent.futures
+import hashlib
 import json
 import re
 
@@ -68,9 +70,26 @@ def test_standard_input_is_said_once(service, box, path):
     url = f"{box.path}/execute" if path == "execute" else "/api/v1/run"
     reply = service.post(url, code="print(input())", stdin="a", input={"b": 1})
     assert (reply.status, reply.json["field"]) == (400, "input") and "stdin" in reply.json["message"] and reply.json["remedy"]
-    for more, seen in (({"stdin": "a"}, "a"), ({"input": {"b": 1}}, '{"b":1}'), ({"input": ""}, '""'), ({"stdin": ""}, "")):
+    for more, field in (({"stdin": "a", "stdin_base64": "YQ=="}, "stdin"), ({"input": 1, "stdin_base64": "YQ=="}, "input")):
+        reply = service.post(url, code="print(input())", **more)
+        assert (reply.status, reply.json["field"]) == (400, field) and "stdin_base64" in reply.json["message"]
+    for more, seen in (({"stdin": "a"}, "a"), ({"stdin_base64": "YQ=="}, "a"), ({"stdin_base64": ""}, ""), ({"input": {"b": 1}}, '{"b":1}'), ({"input": ""}, '""'), ({"stdin": ""}, "")):
         told = service.post(url, code="import sys; print(sys.stdin.read())", **more).json
         assert told.get("output", told.get("stdout")) == seen + "\n"
+
+
+@pytest.mark.parametrize("path", ["run", "execute", "async"])
+def test_bytes_of_standard_input(service, box, path):
+    """All of them, in one reading; what is no base64 is refused."""
+    url, data = f"{box.path}/execute" if path == "execute" else "/api/v1/run", bytes(range(256)) * 1000
+    code = "import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())"
+    told = service.post(url, code=code, stdin_base64=base64.b64encode(data).decode(), **{"async": path == "async"}).json
+    if path == "async":
+        told = wait_until(lambda: service.get(f"/api/v1/executions/{told['execution_id']}").json.get("result"), "its end")
+    assert told.get("output", told.get("stdout")) == hashlib.sha256(data).hexdigest() + "\n"
+    for bad in ("A", "AA", "AA=A", "AAAA====", "*AAA", "_-AA", "YR==", "AAAA\n", " AAAA", 5, None, ["AAAA"]):
+        reply = service.post(url, code="pass", stdin_base64=bad)
+        assert (reply.status, reply.json["field"]) == (400, "stdin_base64"), (bad, reply)
 
 
 EXACT = ["1.10", "0.1", "-0.0", "1e2", "18446744073709551615", "18446744073709551616", "-" + "9" * 60, "[1,[%s]]" % ("12" * 20),

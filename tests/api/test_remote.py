@@ -1,6 +1,7 @@
 """coto run --server: the same output, exit status and result as without."""
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -72,6 +73,22 @@ def test_bytes_are_refused_and_not_changed(service, flags, arguments, what):
     assert coto(*flags, *code).returncode == 0, "control: without a service they reach the program"
     done = coto(server(service), *flags, *code)
     assert done.returncode in (66, 69) and what in done.stderr.decode() and not done.stdout, done
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe\0\r\n", b"text with\0 in it", bytes(range(256)) * 4096], ids=["short", "NUL", "1 MiB"])
+def test_bytes_of_standard_input_arrive_unchanged(service, data):
+    code = ["-c", "import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())", "--lang", "python"]
+    there = coto(server(service), *code, stdin=data)
+    assert there.stdout.decode() == hashlib.sha256(data).hexdigest() + "\n", there
+    assert coto(*code, stdin=data).stdout == there.stdout, "as without a service"
+
+
+def test_bytes_that_are_too_many(service, tmp_path):
+    """As base64 they would be more than a request can hold; as text they are not."""
+    for data, status in ((b"\xff" * (12 << 20), 66), (b"x" * (12 << 20), 0)):
+        done = coto(server(service), "-c", "import sys; print(len(sys.stdin.buffer.read()))", "--lang", "python", stdin=data)
+        assert done.returncode == status, done
+        assert b"more than a request" in done.stderr if status else done.stdout == b"%d\n" % len(data)
 
 
 def test_too_much_is_told_as_such(service, tmp_path):
