@@ -380,7 +380,7 @@ static void a_revoked_token_goes_when_it_is_forgotten(void **state)
 {
     (void)state;
     change("INSERT INTO tokens_revoked VALUES ('i', 't', 1, '2001-01-01T00:00:00.000Z'), ('i', 'u', 1, 'then'), ('j', 't', 1, 'then');"
-           "INSERT INTO sandboxes VALUES ('i', 't', NULL, '2001-01-01T00:00:00.000Z', 'expired', '2001-01-01T00:00:00.000Z', 'h')");
+           "INSERT INTO sandboxes (id, tenant, agent, created, state, ended, token_hash) VALUES ('i', 't', NULL, '2001-01-01T00:00:00.000Z', 'expired', '2001-01-01T00:00:00.000Z', 'h')");
     reopen();
     wait_for("SELECT count(*) FROM sandboxes", 0); /* control: it has looked for what is too old */
     reopen();
