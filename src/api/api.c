@@ -260,6 +260,7 @@ int coto_api_new(const struct coto_api_config *config, struct coto_loop *loop, i
     api->control_fd = control_fd;
     pthread_mutex_init(&api->control_lock, NULL);
     pthread_mutex_init(&api->ahead_lock, NULL);
+    pthread_mutex_init(&api->versions_lock, NULL);
     pthread_cond_init(&api->control_changed, NULL);
     json_object_seed(0);
     mallopt(M_ARENA_MAX, 2); /* workers hold little at a time: no heap for each of them */
@@ -287,6 +288,7 @@ void coto_api_free(struct coto_api *api)
             api_sandbox_drop(api, api->buckets[i], "destroyed");
     api_free_revoked(api);
     api_tenants_expire(api, INT64_MAX);
+    coto_buf_fini(&api->versions);
     coto_buf_fini(&api->openapi);
     free(api);
 }

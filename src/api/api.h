@@ -261,6 +261,8 @@ struct coto_api {
     unsigned ahead_count;
     pthread_mutex_t ahead_lock;
     unsigned ahead_starting;
+    pthread_mutex_t versions_lock;
+    struct coto_buf versions; /* under its lock; see versions.c */
     _Atomic int64_t ahead_used_us; /* when a program was last there for one; 0: never */
 };
 
@@ -424,6 +426,9 @@ struct api_tenant *api_tenant_take_box(struct api_job *job);
 void api_tenant_adopt_box(struct api_job *job); /* never refused */
 void api_tenant_drop_box(struct api_tenant *tenant); /* NULL is fine */
 void api_tenants_expire(struct coto_api *api, int64_t now_us);
+
+/* versions.c: on a worker, with the plan of a sandbox of that level */
+void api_say_versions(struct api_job *job, const char *level, struct coto_json *json);
 
 /* kinds.c */
 void api_kind_asked(struct api_job *job, const struct coto_plan *plan);

@@ -251,13 +251,14 @@ static void say_most(const struct coto_policy *ceiling, struct coto_json *json)
 
 static void say_capabilities(struct api_job *job, bool has_high, const struct coto_err *why)
 {
+    bool has_standard = coto_ceiling_has_word(job->api->config.levels, "standard");
     struct coto_json json = {.out = &job->reply};
 
     if (job->err.kind)
         return;
     coto_json_begin(&json, NULL, '{');
     coto_json_begin(&json, "isolation_levels", '[');
-    if (coto_ceiling_has_word(job->api->config.levels, "standard"))
+    if (has_standard)
         coto_json_str(&json, NULL, "standard");
     if (has_high)
         coto_json_str(&json, NULL, "high");
@@ -267,6 +268,7 @@ static void say_capabilities(struct api_job *job, bool has_high, const struct co
         if (coto_plan_has_tool(&job->plan, coto_languages[i].tool))
             coto_json_str(&json, NULL, coto_languages[i].name);
     coto_json_end(&json, ']');
+    api_say_versions(job, has_standard ? "standard" : "high", &json);
     coto_json_begin(&json, "profiles", '[');
     for (unsigned i = 0; i < coto_profile_count; i++)
         if (coto_ceiling_has_word(job->api->config.profiles, coto_profiles[i].name))

@@ -243,6 +243,8 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(high), "message", TEXT, none, MUST_NULL, 0, 0, "", "what is missing")
     F(IN(high), "remedy", TEXT, none, MUST_NULL, 0, 0, "", "what to do about it")
     F(IN(capabilities), "languages", TEXTS, none, MUST, 0, 0, "", "languages whose tool is there")
+    F(IN(capabilities), "language_versions", PAIRS, none, MUST, 0, 0, "",
+      "what their tools say of themselves, in one line, asked once in a sandbox; not of those that say nothing (sh)")
     F(IN(health), "status", WORD, none, MUST, 0, 0, "ok|ready|warming|draining|failing", "in a word")
     F(IN(error), "code", WORD, none, MUST, 0, 0,
       COTO_ERR_KINDS(ERR_WORD) COTO_ERR_HTTP_WORDS(HTTP_WORD), "kind of error; others may be added")

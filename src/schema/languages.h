@@ -22,6 +22,7 @@ struct coto_language {
     const char *file;       /* name the code gets when it comes as text: "main.py" */
     const char *tool;       /* program that must exist in the sandbox */
     const char *package;    /* Debian package that provides it */
+    const char *version;    /* for a shell: what the tool says of itself in its first line; NULL: nothing */
     bool by_extension;      /* the tool goes by the extension: a file has to have one of them */
     const char *build[COTO_LANG_MAX_ARGS]; /* empty: nothing to build */
     const char *run[COTO_LANG_MAX_ARGS];

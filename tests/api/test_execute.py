@@ -506,6 +506,26 @@ def test_capabilities_tell_what_may_be_asked_for(make_service):
         assert (service.post("/api/v1/run", code="1", timeout_seconds=seconds).status == 200) == most
 
 
+def handed_out(service):
+    text = service.get("/metrics").body.decode()
+    return sum(int(re.search(rf"^coto_pool_{name}_total (\d+)$", text, re.M)[1]) for name in ("hits", "misses"))
+
+
+def test_capabilities_tell_versions(make_service):
+    """As programs in a sandbox see them; asked for once, when somebody wants to know."""
+    service = make_service("--node-ahead=0")
+    before = handed_out(service)
+    told = service.get("/api/v1/capabilities").json
+    first = handed_out(service) - before
+    versions = told["language_versions"]
+    assert {"python", "bash"} <= set(versions) <= set(told["languages"]) - {"sh"}
+    assert versions["python"] == service.run("import platform; print('Python', platform.python_version())").json["stdout"].strip()
+    assert versions["bash"].startswith("GNU bash, version ") and all("\n" not in line for line in versions.values())
+    before = handed_out(service)
+    assert service.get("/api/v1/capabilities").json["language_versions"] == versions
+    assert (first, handed_out(service) - before) == (2, 1)
+
+
 FORGED = """
 import os, socket, struct, time
 channel = socket.socket(fileno=os.dup(3))
