@@ -61,16 +61,17 @@ static void print_heading(void)
 
 static void print_counts(void)
 {
-    static const char *const tiers[] = {"strict", "default", "debug"};
+    static const char *const tiers[] = {"strict", "default", "debug", "service"};
     static struct coto_seccomp_program program;
 
     printf("| tier | allowed | by argument | instructions | SHA-256 of the filter |\n"
            "|---|---|---|---|---|\n");
-    for (int tier = COTO_SECCOMP_STRICT; tier <= COTO_SECCOMP_DEBUG; tier++) {
+    for (int tier = COTO_SECCOMP_STRICT; tier <= COTO_SECCOMP_SERVICE; tier++) {
         int allowed = 0, checked = 0;
         for (int number = 0; number < NUMBERS; number++) {
-            enum coto_seccomp_answer answer = coto_seccomp_rule(tier, number).answer;
-            allowed += answer == COTO_ANSWER_ALLOW;
+            struct coto_seccomp_rule rule = coto_seccomp_rule(tier, number);
+            enum coto_seccomp_answer answer = rule.answer;
+            allowed += rule.name && answer == COTO_ANSWER_ALLOW;
             checked += answer == COTO_ANSWER_ARGS;
         }
         if (coto_seccomp_build(tier, false, &program, NULL) == 0)
@@ -78,6 +79,20 @@ static void print_counts(void)
                    program.hash);
     }
     printf("\n");
+}
+
+/* No tier of sandboxes: what is refused to all of the service. */
+static void print_service(void)
+{
+    printf("`service` is no tier of sandboxes but the filter of the service's own processes, where root has\n"
+           "started it, and so of all that they start. It allows everything, numbers that are not in the table\n"
+           "too, but for these, which answer EPERM:\n");
+    for (int number = 0, count = 0; number < NUMBERS; number++) {
+        struct coto_seccomp_rule rule = coto_seccomp_rule(COTO_SECCOMP_SERVICE, number);
+        if (rule.answer == COTO_ANSWER_ERRNO)
+            printf("%s%s", count++ ? ", " : "", rule.name);
+    }
+    printf(".\n\n");
 }
 
 /* The answer when refused: of the lowest tier that refuses, else of the check. */
@@ -101,6 +116,7 @@ int main(void)
 {
     print_heading();
     print_counts();
+    print_service();
     printf("| name | number | strict | default | debug | answer | check |\n"
            "|---|---|---|---|---|---|---|\n");
     for (int number = 0; number < NUMBERS; number++)

@@ -99,8 +99,22 @@ static bool is_left_out(int number, unsigned extras)
            (extras & COTO_SECCOMP_REST && !is_of_copies(number));
 }
 
+static bool is_refused_to_service(int number)
+{
+    switch (number) {
+#define X(name) case __NR_##name:
+        COTO_SERVICE_REFUSES(X)
+#undef X
+        return true;
+    default:
+        return false;
+    }
+}
+
 static bool is_allowed(const struct row *row, int tier, unsigned extras)
 {
+    if (tier == COTO_SECCOMP_SERVICE)
+        return !is_refused_to_service(row->number);
     if (is_left_out(row->number, extras))
         return true;
     if ((extras & COTO_SECCOMP_NOSETID) && row->number == __NR_openat2)
@@ -145,7 +159,7 @@ static enum check_id check_without_setid(const struct row *row)
 /* seccomp(2) is in `debug` only, and so is its older spelling. */
 static enum check_id check_of(const struct row *row, int tier, unsigned extras)
 {
-    if (is_left_out(row->number, extras))
+    if (tier == COTO_SECCOMP_SERVICE || is_left_out(row->number, extras))
         return CHECK_NONE;
     if (row->check == CHECK_PRCTL && tier == COTO_SECCOMP_DEBUG)
         return CHECK_PRCTL_DEBUG;
@@ -155,13 +169,16 @@ static enum check_id check_of(const struct row *row, int tier, unsigned extras)
 struct coto_seccomp_rule coto_seccomp_rule(int tier, int number)
 {
     struct coto_seccomp_rule rule = {
-        .number = number, .answer = COTO_ANSWER_ERRNO, .error = ENOSYS};
+        .number = number,
+        .answer = tier == COTO_SECCOMP_SERVICE ? COTO_ANSWER_ALLOW : COTO_ANSWER_ERRNO,
+        .error = ENOSYS};
     const struct row *row = find_row(number);
 
     if (!row)
         return rule;
     rule.name = row->name;
     rule.error = row->otherwise;
+    rule.answer = COTO_ANSWER_ERRNO;
     if (!is_allowed(row, tier, 0))
         return rule;
     enum check_id check = check_of(row, tier, 0);
@@ -357,7 +374,8 @@ enum coto_seccomp_answer coto_seccomp_decide(int tier, unsigned extras,
         return COTO_ANSWER_KILL;
 #endif
     const struct row *row = find_row(call->number);
-    if (!row && call->number != -1 && is_left_out(call->number, extras))
+    if (!row && call->number != -1 &&
+        (tier == COTO_SECCOMP_SERVICE || is_left_out(call->number, extras)))
         return COTO_ANSWER_ALLOW;
     if (!row || !is_allowed(row, tier, extras)) {
         *ret_error = row ? refusal_of(row) : ENOSYS;
@@ -588,7 +606,9 @@ static void collect_ranges(struct builder *b, int tier, unsigned extras)
     uint32_t actions[NUMBERS];
 
     for (int i = 0; i < NUMBERS; i++)
-        actions[i] = is_left_out(i, extras) ? SECCOMP_RET_ALLOW : SECCOMP_RET_ERRNO | ENOSYS;
+        actions[i] = tier == COTO_SECCOMP_SERVICE || is_left_out(i, extras)
+                         ? SECCOMP_RET_ALLOW
+                         : SECCOMP_RET_ERRNO | ENOSYS;
     for (size_t i = 0; i < ROWS; i++)
         actions[rows[i].number] = action_of(&rows[i], tier, extras);
     /* The last slot stands for itself and all numbers above; it has no row. */
@@ -648,7 +668,7 @@ int coto_seccomp_build(int tier, unsigned extras, struct coto_seccomp_program *r
 {
     struct builder b;
 
-    if (tier < COTO_SECCOMP_STRICT || tier > COTO_SECCOMP_DEBUG)
+    if (tier < COTO_SECCOMP_STRICT || tier > COTO_SECCOMP_SERVICE)
         return coto_err_set(err, COTO_ERR_INTERNAL, 0, "seccomp: tier %d does not exist", tier);
     b.pos = COTO_SECCOMP_MAX;
     b.verdict_count = 0;

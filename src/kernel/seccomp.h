@@ -45,7 +45,11 @@ static inline unsigned coto_seccomp_extras(bool noexec, bool nosetid)
     return (noexec ? COTO_SECCOMP_NOEXEC : 0u) | (nosetid ? COTO_SECCOMP_NOSETID : 0u);
 }
 
-/* Builds the filter of a tier (COTO_SECCOMP_STRICT, _DEFAULT, _DEBUG) with these extras. */
+/* No tier of sandboxes: what the service's own processes live behind (kernel/self.h). It refuses a few calls by
+ * their numbers and allows the rest, those without a row too. It has no extras. */
+#define COTO_SECCOMP_SERVICE (COTO_SECCOMP_DEBUG + 1)
+
+/* Builds the filter of a tier (COTO_SECCOMP_STRICT, _DEFAULT, _DEBUG, _SERVICE) with these extras. */
 int coto_seccomp_build(int tier, unsigned extras, struct coto_seccomp_program *ret_program,
                        struct coto_err *err);
 
@@ -63,7 +67,7 @@ struct coto_seccomp_rule {
     int error;           /* for ERRNO, and for ARGS when the check fails */
     const char *check;   /* for ARGS: what is checked, in words */
 };
-/* The rule of a number in a tier; a number without a row: ENOSYS, name NULL. */
+/* The rule of a number in a tier; a number without a row: name NULL, and ENOSYS in the tiers of sandboxes. */
 struct coto_seccomp_rule coto_seccomp_rule(int tier, int number);
 /* Evaluates the table itself (not the program) for a concrete call: the oracle
  * of the tests. Returns the answer; *ret_error for ERRNO. */

@@ -531,6 +531,52 @@
 
 #define COTO_SYSCALLS(X) COTO_SYSCALLS_COMMON(X) COTO_SYSCALLS_X86_64(X)
 
+/* What the service itself gives up, for all that it starts too: sandboxes, runtimes, clients of engines. None of
+ * them has a use for it at any level, and each is the whole host's: modules, kernels, clocks, swap,
+ * quotas, the log, files without a name. Everything else is allowed, whatever its arguments, so that the
+ * kernel's bitmap makes the filter free. keyctl and bpf are left to runtimes (runc: a keyring of its own, devices). */
+#define COTO_SERVICE_REFUSES_COMMON(X) \
+    X(init_module) \
+    X(finit_module) \
+    X(delete_module) \
+    X(kexec_load) \
+    X(kexec_file_load) \
+    X(reboot) \
+    X(swapon) \
+    X(swapoff) \
+    X(acct) \
+    X(quotactl) \
+    X(quotactl_fd) \
+    X(syslog) \
+    X(vhangup) \
+    X(settimeofday) \
+    X(clock_settime) \
+    X(adjtimex) \
+    X(clock_adjtime) \
+    X(open_by_handle_at) \
+    X(fanotify_init) \
+    X(lookup_dcookie) \
+    X(nfsservctl) \
+    X(add_key) \
+    X(request_key) \
+    X(userfaultfd) \
+    X(io_uring_setup) \
+    X(io_uring_enter) \
+    X(io_uring_register)
+
+#ifdef __x86_64__
+#define COTO_SERVICE_REFUSES_X86_64(X) \
+    X(iopl) \
+    X(ioperm) \
+    X(uselib) \
+    X(ustat) \
+    X(sysfs)
+#else
+#define COTO_SERVICE_REFUSES_X86_64(X)
+#endif
+
+#define COTO_SERVICE_REFUSES(X) COTO_SERVICE_REFUSES_COMMON(X) COTO_SERVICE_REFUSES_X86_64(X)
+
 /* Rules on arguments: id, errno when it does not hold, the rule in words. */
 #define COTO_SYSCALL_CHECKS(X) \
     X(NONE, 0, "") \

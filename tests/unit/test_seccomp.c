@@ -30,7 +30,7 @@
 #define GARBAGE 0x12300000000ULL
 #define SIGNED 0xffffffff00000000ULL
 
-static const char *const tier_names[] = {"strict", "default", "debug"};
+static const char *const tier_names[] = {"strict", "default", "debug", "service"};
 
 static uint32_t expected(const struct machine *m, int tier, const struct seccomp_data *data)
 {
@@ -233,6 +233,40 @@ static void test_program_equals_table(void **state)
                           extras & COTO_SECCOMP_NOSETID ? " nosetid" : "", m.program.len,
                           m.program.hash);
         }
+}
+
+static void build(struct machine *m, int tier, unsigned extras);
+
+/* The filter of the service itself: no call's arguments matter, so the kernel's bitmap holds all that it allows. */
+static void test_the_service_is_refused_by_number(void **state)
+{
+    static const int refused[] = {SYS_finit_module, SYS_kexec_load, SYS_reboot, SYS_swapon, SYS_clock_settime,
+                                  SYS_open_by_handle_at, SYS_io_uring_setup, SYS_request_key};
+    static const int needed[] = {SYS_mount, SYS_setns, SYS_clone3, SYS_bpf, SYS_keyctl, SYS_ptrace, SYS_seccomp,
+                                 SYS_perf_event_open, 511, 600};
+    static struct machine m;
+    (void)state;
+
+    build(&m, COTO_SECCOMP_SERVICE, 0);
+    sweep(&m, COTO_SECCOMP_SERVICE);
+    check_coverage(&m);
+    for (unsigned pc = 0; pc < m.program.len; pc++)
+        if (BPF_CLASS(m.program.code[pc].code) == BPF_LD)
+            assert_in_range(m.program.code[pc].k, 0, offsetof(struct seccomp_data, arch));
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        struct coto_seccomp_rule rule = coto_seccomp_rule(COTO_SECCOMP_SERVICE, refused[i]);
+        assert_int_equal(rule.answer, COTO_ANSWER_ERRNO);
+        /* No tier of sandboxes has it either: nothing is lost in them. */
+        assert_int_equal(coto_seccomp_rule(COTO_SECCOMP_DEBUG, refused[i]).answer, COTO_ANSWER_ERRNO);
+    }
+    for (int number = 0; number < 600; number++)
+        if (coto_seccomp_rule(COTO_SECCOMP_SERVICE, number).answer == COTO_ANSWER_ERRNO) {
+            assert_int_equal(coto_seccomp_rule(COTO_SECCOMP_SERVICE, number).error, EPERM);
+            assert_int_equal(coto_seccomp_rule(COTO_SECCOMP_DEBUG, number).answer, COTO_ANSWER_ERRNO);
+        }
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
+        assert_int_equal(coto_seccomp_rule(COTO_SECCOMP_SERVICE, needed[i]).answer, COTO_ANSWER_ALLOW);
+    print_message("service: %u instructions, hash %.12s\n", m.program.len, m.program.hash);
 }
 
 static void build(struct machine *m, int tier, unsigned extras)
@@ -644,7 +678,7 @@ static void test_bad_tier(void **state)
     (void)state;
 
     memset(&program, 0x5a, sizeof program);
-    assert_int_equal(coto_seccomp_build(3, false, &program, &err), -1);
+    assert_int_equal(coto_seccomp_build(COTO_SECCOMP_SERVICE + 1, false, &program, &err), -1);
     assert_int_equal(err.kind, COTO_ERR_INTERNAL);
     assert_int_equal(program.len, 0x5a5a);
     assert_int_equal(coto_seccomp_build(-1, false, &program, &err), -1);
@@ -827,6 +861,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_program_equals_table),
+        cmocka_unit_test(test_the_service_is_refused_by_number),
         cmocka_unit_test(test_two_parts_are_the_whole),
         cmocka_unit_test(test_other_tiers_beside_it),
         cmocka_unit_test(test_paths_are_short),
