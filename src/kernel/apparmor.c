@@ -48,6 +48,27 @@ static int read_label(int fd, char ret_label[COTO_APPARMOR_LABEL])
     return 0;
 }
 
+static bool ends_with(const char *label, const char *word)
+{
+    size_t len = strlen(label);
+    size_t tail = strlen(word);
+
+    return len > tail && strcmp(label + len - tail, word) == 0;
+}
+
+bool coto_apparmor_confines(const char *label)
+{
+    return strcmp(label, "unconfined") != 0 && !ends_with(label, " (unconfined)");
+}
+
+bool coto_apparmor_is_confined(void)
+{
+    char label[COTO_APPARMOR_LABEL];
+    coto_auto_fd fd = coto_apparmor_is_on() ? open("/proc/" ATTR "current", O_RDONLY | O_CLOEXEC) : -1;
+
+    return fd >= 0 && (read_label(fd, label) || coto_apparmor_confines(label));
+}
+
 int coto_apparmor_on_exec(int proc_fd, const char *profile, char ret_label[COTO_APPARMOR_LABEL])
 {
     coto_auto_fd fd = openat(proc_fd, ATTR "exec", O_RDWR | O_CLOEXEC);
@@ -77,8 +98,5 @@ const char *coto_apparmor_why(int error)
 
 bool coto_apparmor_is_enforced(const char *label)
 {
-    static const char word[] = " (enforce)";
-    size_t len = strlen(label);
-
-    return len > sizeof word - 1 && strcmp(label + len - (sizeof word - 1), word) == 0;
+    return ends_with(label, " (enforce)");
 }

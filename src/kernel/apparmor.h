@@ -13,6 +13,12 @@
 /* Whether this kernel runs AppArmor at all. */
 bool coto_apparmor_is_on(void);
 
+/* Whether the calling process is under a profile that refuses things. With no_new_privs the kernel then lets it, and
+ * all that it starts, change to no other; of one that is unconfined it still takes every change. */
+bool coto_apparmor_is_confined(void);
+/* The same of a label that was read. */
+bool coto_apparmor_confines(const char *label);
+
 /* Asks for the profile at the calling thread's next execve. proc_fd is a /proc of its own
  * pid namespace that can be written to. On success *ret_label is what the kernel answers:
  * "NAME (enforce)". -1 with errno: ENOENT when no such profile is loaded, EOPNOTSUPP or

@@ -201,3 +201,19 @@ int coto_caps_limit(uint64_t keep, struct coto_err *err)
     limit_bounding(&caps, keep);
     return keep_only(&caps, keep, err) ? -1 : verify(keep, err);
 }
+
+int coto_caps_shed(uint64_t keep, struct coto_err *err)
+{
+    struct coto_caps caps = {0};
+
+    if (get_sets(&caps))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "capabilities: capget");
+    limit_bounding(&caps, keep); /* first: see coto_caps_limit */
+    raw_prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0);
+    caps.permitted &= keep;
+    caps.effective &= keep;
+    caps.inheritable = 0;
+    if (set_sets(&caps))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "capabilities: capset");
+    return 0;
+}

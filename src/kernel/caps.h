@@ -19,6 +19,9 @@ const char *coto_caps_name(int bit);
 int coto_caps_limit(uint64_t keep, struct coto_err *err);
 /* The same without the bounding set, for whoever reduces that in another way. */
 int coto_caps_keep(uint64_t keep, struct coto_err *err);
+/* For a process that goes on as it is: permitted and effective to `keep`, the bounding set as far as it may
+ * (CAP_SETPCAP), nothing inheritable or ambient. The process must have no other thread. */
+int coto_caps_shed(uint64_t keep, struct coto_err *err);
 /* All five sets of the calling thread, as the kernel tells them. */
 int coto_caps_read(struct coto_caps *ret_caps, struct coto_err *err);
 

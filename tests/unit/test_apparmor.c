@@ -84,6 +84,18 @@ static void asks_by_name(void **state)
     rmdir(path);
 }
 
+static void walls_of_one_s_own(void **state)
+{
+    (void)state;
+    assert_false(coto_apparmor_confines("unconfined"));
+    assert_false(coto_apparmor_confines("coto (unconfined)"));
+    assert_true(coto_apparmor_confines("docker-default (enforce)"));
+    assert_true(coto_apparmor_confines("coto (complain)"));
+    assert_true(coto_apparmor_confines(" (unconfined)"));
+    assert_true(coto_apparmor_confines("coto"));
+    assert_false(coto_apparmor_is_on() ? false : coto_apparmor_is_confined());
+}
+
 static void reasons(void **state)
 {
     (void)state;
@@ -119,6 +131,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(labels),
         cmocka_unit_test(asks_by_name),
+        cmocka_unit_test(walls_of_one_s_own),
         cmocka_unit_test(reasons),
         cmocka_unit_test(names),
     };

@@ -216,6 +216,36 @@ CHILD_TEST(not_effective)
 CHILD_TEST(without_setpcap)
 CHILD_TEST(missing_kept)
 
+static int body_shed(void)
+{
+    const uint64_t keep = BIT(CAP_SYS_CHROOT) | BIT(CAP_KILL);
+    struct coto_caps proc;
+    struct coto_err err = {0};
+
+    if (become_capable())
+        return 1;
+    if (coto_caps_limit(keep | BIT(CAP_SETPCAP), &err)) /* all five sets: what is inheritable and ambient goes too */
+        return 2;
+    if (coto_caps_shed(keep, &err) || proc_caps(&proc))
+        return 3;
+    if (proc.effective != keep || proc.permitted != keep || proc.bounding != keep || proc.inheritable || proc.ambient)
+        return 4;
+    if (chroot("/")) /* it goes on as it is */
+        return 5;
+    /* Without CAP_SETPCAP the bounding set stays, and the rest is given up all the same. */
+    if (coto_caps_shed(BIT(CAP_KILL), &err) || proc_caps(&proc))
+        return 6;
+    if (proc.bounding != keep || proc.permitted != BIT(CAP_KILL))
+        return 7;
+    return chroot("/") == -1 && errno == EPERM ? 0 : 8;
+}
+
+static void test_shed(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(body_shed), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +257,7 @@ int main(void)
         cmocka_unit_test(test_not_effective),
         cmocka_unit_test(test_without_setpcap),
         cmocka_unit_test(test_missing_kept),
+        cmocka_unit_test(test_shed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
