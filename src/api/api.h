@@ -31,16 +31,6 @@
 #define COTO_API_TENANT 128
 #define COTO_API_TOKEN 1024
 
-/* The walls around this process itself, as the kernel confirms them. */
-struct coto_api_self {
-    unsigned uid;
-    int seccomp; /* 2: a filter */
-    char seccomp_hash[65];
-    int landlock_abi; /* 0: this kernel has none */
-    bool no_new_privs, is_dumpable;
-    unsigned long long capabilities;
-};
-
 /* What isolation_level high stands for. */
 struct coto_api_high {
     int isolation; /* COTO_ISOLATION_PROCESS: nothing, it is refused */
@@ -50,7 +40,8 @@ struct coto_api_high {
 };
 
 struct coto_api_config {
-    struct coto_api_self self;
+    struct coto_self front, keeper; /* the service's own walls, as the kernel confirms them */
+    int landlock_abi;               /* of the front; 0: this kernel has none */
     const struct coto_policy *ceiling;          /* of what callers may set: the most */
     const char *const *profiles, *const *levels; /* callers may name; empty: all there are */
     const char *profile;          /* of requests that name none */

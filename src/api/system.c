@@ -2,6 +2,7 @@
 #include "api/api.h"
 
 #include "drivers/driver.h"
+#include "kernel/caps.h"
 #include "schema/bodies.h"
 #include "schema/verdict.h"
 #include "schema/walls.h"
@@ -156,17 +157,38 @@ void coto_api_metrics(struct api_call *call)
 
 /* ---- capabilities ---- */
 
-static void say_self(const struct coto_api_self *self, struct coto_json *json)
+static void say_self(const char *who, const struct coto_self *self, struct coto_json *json)
 {
-    coto_json_begin(json, "front", '{');
-    coto_json_int(json, "uid", self->uid);
+    coto_json_begin(json, who, '{');
+    coto_json_int(json, "uid", (int64_t)self->uid);
     coto_json_int(json, "capabilities", (int64_t)self->capabilities);
     coto_json_bool(json, "no_new_privs", self->no_new_privs);
     coto_json_bool(json, "seccomp", self->seccomp == 2);
-    coto_json_str(json, "seccomp_filter", self->seccomp_hash);
-    coto_json_int(json, "landlock_abi", self->landlock_abi);
+    coto_json_str(json, "seccomp_filter", self->filter_hash[0] ? self->filter_hash : NULL);
     coto_json_bool(json, "dumpable", self->is_dumpable);
+}
+
+/* Of the two that keep some rights: which. */
+static void say_privileged(const char *who, const struct coto_self *self, struct coto_json *json)
+{
+    say_self(who, self, json);
+    coto_json_int(json, "bounding", (int64_t)self->bounding);
+    coto_json_begin(json, "capability_names", '[');
+    for (int bit = 0; bit < 64; bit++)
+        if (self->capabilities >> bit & 1 && coto_caps_name(bit))
+            coto_json_str(json, NULL, coto_caps_name(bit));
+    coto_json_end(json, ']');
     coto_json_end(json, '}');
+}
+
+static void say_processes(const struct coto_api_config *config, const struct coto_self *launcher,
+                          struct coto_json *json)
+{
+    say_self("front", &config->front, json);
+    coto_json_int(json, "landlock_abi", config->landlock_abi);
+    coto_json_end(json, '}');
+    say_privileged("launcher", launcher, json);
+    say_privileged("keeper", &config->keeper, json);
 }
 
 static void say_high(const struct api_job *job, bool has_high, const struct coto_err *why,
@@ -249,13 +271,12 @@ static void say_most(const struct coto_policy *ceiling, struct coto_json *json)
     coto_json_end(json, '}');
 }
 
-static void say_capabilities(struct api_job *job, bool has_high, const struct coto_err *why)
+static void say_capabilities(struct api_job *job, bool has_high, const struct coto_err *why,
+                             const struct coto_self *launcher)
 {
     bool has_standard = coto_ceiling_has_word(job->api->config.levels, "standard");
     struct coto_json json = {.out = &job->reply};
 
-    if (job->err.kind)
-        return;
     coto_json_begin(&json, NULL, '{');
     coto_json_begin(&json, "isolation_levels", '[');
     if (has_standard)
@@ -279,7 +300,7 @@ static void say_capabilities(struct api_job *job, bool has_high, const struct co
     coto_json_end(&json, '}');
     say_most(job->api->config.ceiling, &json);
     say_high(job, has_high, why, &json);
-    say_self(&job->api->config.self, &json);
+    say_processes(&job->api->config, launcher, &json);
     coto_json_begin(&json, "walls", '{');
     for (int i = 0; i < COTO_WALL_COUNT; i++)
         say_wall(job, i, &json);
@@ -323,10 +344,12 @@ static void try_one(struct api_job *job, int channel_fd)
         return;
     struct coto_run_in in = {.sandbox = job->box, .first_proc = 1};
     struct coto_err why = {0};
+    struct coto_self launcher;
     job->destroy_box = true;
     api_run_plan(job, &in);
     bool has_high = ask_high(job, *job->channel, &why);
-    say_capabilities(job, has_high, &why);
+    if (!job->err.kind && !coto_launch_get_self(*job->channel, &launcher, &job->err))
+        say_capabilities(job, has_high, &why, &launcher);
 }
 
 void coto_api_capabilities(struct api_call *call)

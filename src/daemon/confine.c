@@ -3,7 +3,7 @@
 #include "base/own.h"
 #include "kernel/caps.h"
 #include "kernel/landlock.h"
-#include "kernel/seccomp.h"
+#include "kernel/self.h"
 #include "schema/options.h"
 
 #include <errno.h>
@@ -12,8 +12,6 @@
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -39,25 +37,6 @@ static int drop_capabilities(struct coto_err *err)
     if (caps.effective | caps.permitted | caps.inheritable | caps.ambient)
         return coto_err_set(err, COTO_ERR_WALL, 0, "capabilities could not be given up");
     return 0;
-}
-
-static int filter_calls(struct coto_confined *confined, struct coto_err *err)
-{
-    struct coto_seccomp_program *program = malloc(sizeof *program);
-    int failed = !program ? coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "seccomp filter")
-                          : coto_seccomp_build(COTO_SECCOMP_DEFAULT, false, program, err);
-
-    if (!failed) {
-        struct sock_fprog prog = {.len = (unsigned short)program->len,
-                                  .filter = (struct sock_filter *)program->code};
-        if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog))
-            failed = coto_err_set(err, COTO_ERR_WALL, errno, "seccomp");
-        else if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != SECCOMP_MODE_FILTER)
-            failed = coto_err_set(err, COTO_ERR_WALL, 0, "seccomp: the kernel does not confirm it");
-        snprintf(confined->filter_hash, sizeof confined->filter_hash, "%s", program->hash);
-    }
-    free(program);
-    return failed;
 }
 
 /* Its descriptors can be handed to those who have rights, and are closed there: that must not wait. */
@@ -100,7 +79,7 @@ int coto_confine(unsigned uid, unsigned gid, const char *const *writable,
         return coto_err_set(err, COTO_ERR_WALL, errno, "no_new_privs");
     if (ask.abi_max > 0 && coto_landlock_apply(&ask, &ret_confined->landlock_abi, err))
         return -1;
-    if (forbid_linger(err) || filter_calls(ret_confined, err)) /* the second lets no more be added */
+    if (forbid_linger(err) || coto_self_filter(COTO_SECCOMP_DEFAULT, ret_confined->filter_hash, err)) /* the second lets no more be added */
         return -1;
     ret_confined->uid = getuid();
     ret_confined->gid = getgid();

@@ -15,7 +15,7 @@
 #include "daemon/state.h"
 #include "daemon/talk.h"
 #include "http/tls.h"
-#include "kernel/caps.h"
+#include "kernel/self.h"
 #include "policy/helper.h"
 
 #include <errno.h>
@@ -346,19 +346,12 @@ static int watch(struct front *f, struct coto_err *err)
 }
 
 /* Asked of the kernel, not remembered. */
-static struct coto_api_self look_at_self(const struct coto_confined *confined)
+static struct coto_self look_at_self(const struct coto_confined *confined)
 {
-    struct coto_api_self self = {.uid = getuid(),
-                                 .seccomp = prctl(PR_GET_SECCOMP, 0, 0, 0, 0),
-                                 .landlock_abi = confined->landlock_abi,
-                                 .no_new_privs = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1,
-                                 .is_dumpable = prctl(PR_GET_DUMPABLE) != 0,
-                                 .capabilities = ~0ull};
-    struct coto_caps caps;
+    struct coto_self self;
 
-    if (coto_caps_read(&caps, NULL) == 0)
-        self.capabilities = caps.effective | caps.permitted | caps.inheritable | caps.ambient;
-    snprintf(self.seccomp_hash, sizeof self.seccomp_hash, "%s", confined->filter_hash);
+    coto_self_look(&self);
+    snprintf(self.filter_hash, sizeof self.filter_hash, "%s", confined->filter_hash);
     return self;
 }
 
@@ -366,7 +359,9 @@ static int make_api(struct front *f, struct coto_err *err)
 {
     const int64_t *num = f->settings->num;
     const struct coto_api_config config = {
-        .self = look_at_self(&f->confined),
+        .front = look_at_self(&f->confined),
+        .keeper = *f->ask->self,
+        .landlock_abi = f->confined.landlock_abi,
         .ceiling = &f->ceiling,
         .profiles = (const char *const *)f->settings->text[COTO_SET_ALLOW_PROFILE].items,
         .levels = (const char *const *)f->settings->text[COTO_SET_ALLOW_ISOLATION].items,

@@ -4,6 +4,7 @@
 #include "daemon/files.h"
 #include "daemon/place.h"
 #include "daemon/settings.h"
+#include "kernel/self.h"
 
 #include <sys/types.h>
 
@@ -17,6 +18,7 @@ struct coto_front_ask {
     int control_fd;    /* to the launcher; taken */
     int keeper_fd;     /* to the keeper; taken */
     pid_t keeper;
+    const struct coto_self *self; /* the keeper's walls */
     const unsigned char *secret; /* for tokens of sandboxes; the same for each front of this keeper */
 };
 

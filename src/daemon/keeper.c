@@ -1,10 +1,11 @@
 /* The keeper: parent of the service's two halves.
  *
  * Theory of operation.
- *   keeper    as started; holds lock, listening sockets (it never accepts), copies of key files;
- *             reads no byte of the network and none of a sandbox
+ *   keeper    as started, but for capabilities and system calls that neither it nor the launcher needs
+ *             (kernel/self.h); holds lock, listening sockets (it never accepts), copies of key files; reads
+ *             no byte of the network and none of a sandbox
  *   front     its fork, then another user behind seccomp and Landlock; HTTP, TLS, JSON, tokens
- *   launcher  coto-launch; as privileged as the keeper; makes sandboxes
+ *   launcher  coto-launch; as privileged as the keeper, or a little less; makes sandboxes
  * Front and launcher share a control channel; the keeper keeps no end of it, but has a channel
  * of its own to the launcher. When the front ends, a new one is started and its control channel
  * sent to the launcher, which has kept the sandboxes that callers hold (launcher/hold.c); async
@@ -69,6 +70,7 @@ struct keeper {
     pid_t front, launcher; /* 0: does not run */
     struct coto_pulse pulse;
     unsigned launchers;    /* started so far */
+    struct coto_self self; /* our own walls, as the kernel confirms them */
     bool was_ready, stopping;
     int status;
     int64_t kill_us;                  /* when what still ends is killed; 0: not */
@@ -189,7 +191,7 @@ static int add_most(const struct keeper *k, char **argv)
 
 static void exec_launcher(const struct keeper *k, const char *path, int keeper)
 {
-    char *argv[5 + MOST_ARGS + HIGH_ARGS + 1] = {"coto-launch"};
+    char *argv[6 + MOST_ARGS + HIGH_ARGS + 1] = {"coto-launch"};
     char *envp[ENGINE_VARIABLES + 1] = {NULL};
     sigset_t none;
 
@@ -197,7 +199,11 @@ static void exec_launcher(const struct keeper *k, const char *path, int keeper)
     argv[2] = number("--life=", k->place.life_lock);
     argv[3] = number("--generation=", k->launchers);
     argv[4] = number("--max-sandboxes=", k->settings->num[COTO_SET_MAX_SANDBOXES]);
-    add_high(k->settings, argv + 5 + add_most(k, argv + 5));
+    int count = 5;
+    if (k->self.filter_hash[0])
+        argv[count++] = join("--filter=", k->self.filter_hash);
+    count += add_most(k, argv + count);
+    add_high(k->settings, argv + count);
     add_engine(envp);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -262,6 +268,7 @@ static void become_front(struct keeper *k, int control, int talk, pid_t keeper)
                                        .control_fd = control,
                                        .keeper_fd = talk,
                                        .keeper = keeper,
+                                       .self = &k->self,
                                        .secret = k->secret};
 
     close(k->signal_fd);
@@ -746,6 +753,12 @@ static void take_descriptors(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* Once its sockets are open: a port below 1024 takes a capability that it has no other use for. */
+static int confine(struct keeper *k, struct coto_err *err)
+{
+    return coto_self_confine(coto_self_keeper_needs(), NULL, &k->self, err) ? coto_err_wrap(err, "confine the keeper") : 0;
+}
+
 int coto_keeper_run(struct coto_settings *settings)
 {
     static struct keeper k = {.signal_fd = -1, .talk_fd = -1, .launch_fd = -1};
@@ -765,7 +778,8 @@ int coto_keeper_run(struct coto_settings *settings)
     if (!failed)
         coto_ceiling_walls(settings, &k.ceiling, &k.walls);
     int status = failed || coto_files_read(settings, k.uid, &k.files, &err) ||
-                         check_state_dir(settings, &err) || coto_place_open(settings, &k.place, &err)
+                         check_state_dir(settings, &err) || coto_place_open(settings, &k.place, &err) ||
+                         confine(&k, &err)
                      ? coto_keeper_fail(&err)
                      : live(&k);
     end_orphans(&k);

@@ -172,6 +172,7 @@ struct launcher {
     char *high_args[LAUNCHER_HIGH_ARGS]; /* the same as they came */
     int high_arg_count;
     struct coto_launch_status status;
+    struct coto_self self; /* our own walls, as the kernel confirms them */
     struct coto_buf in, out;
     struct coto_buf spare; /* for the next reader: too large to be allocated for each READY */
     struct template_kind kinds[1 + LAUNCHER_LISTS]; /* the first with the usual modules, then those of most.modules */

@@ -1,9 +1,9 @@
-/* coto-launch --keeper=FD [--max-sandboxes=N] [--generation=N] [--life=FD] [--memory=N] and other
+/* coto-launch --keeper=FD [--filter=HASH] [--max-sandboxes=N] [--generation=N] [--life=FD] [--memory=N] and other
  * ceilings (most.c) [--high-isolation=N] [--high-runtime=NAME] [--high-image=NAME]
  * [--high-images-dir=DIR] [--high-image-key=FILE] [--high-allow-runtime=NAME[@VERSION]]...: started by coto-serve, never by hand; with --box=FD
  * by itself (apart.c), and with --sweep (sweep.c). Boxes of different generations have different numbers, so that the front
  * cannot take one for another. The descriptor of life is a lock that tells the next service
- * that we are still here; nobody else gets it. */
+ * that we are still here; nobody else gets it. The filter is the one that the keeper has loaded for itself and us. */
 #include "launcher/launcher.h"
 
 #include "base/clock.h"
@@ -113,6 +113,16 @@ static bool take_high(struct launcher *l, char *arg)
     return true;
 }
 
+/* With the right to make containers only where there may be some. */
+static int confine(struct launcher *l, const char *filter, struct coto_err *err)
+{
+    bool has_high = l->most.levels & LAUNCHER_HIGH && l->high.isolation != COTO_ISOLATION_PROCESS;
+
+    if (getuid() == 0) /* an ordinary user could not write its children's id maps then */
+        prctl(PR_SET_DUMPABLE, 0);
+    return coto_self_confine(coto_self_launcher_needs(has_high), filter, &l->self, err);
+}
+
 static long number_after(const char *arg, const char *name)
 {
     size_t n = strlen(name);
@@ -128,6 +138,7 @@ int main(int argc, char **argv)
     struct coto_err err = {0};
     int keeper = -1;
     int box = -1;
+    const char *filter = NULL;
 
     if (argc == 2 && strcmp(argv[1], "--sweep") == 0)
         return launcher_sweep_main();
@@ -136,7 +147,9 @@ int main(int argc, char **argv)
         long v;
         if (take_high(&l, argv[i]) || launcher_take_most(&l.most, argv[i]))
             continue;
-        if ((v = number_after(argv[i], "--keeper=")) >= 0)
+        if (strncmp(argv[i], "--filter=", 9) == 0)
+            filter = argv[i] + 9;
+        else if ((v = number_after(argv[i], "--keeper=")) >= 0)
             keeper = (int)v;
         else if ((v = number_after(argv[i], "--box=")) > 2)
             box = (int)v;
@@ -159,11 +172,10 @@ int main(int argc, char **argv)
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
-    if (getuid() == 0) /* an ordinary user could not write its children's id maps then */
-        prctl(PR_SET_DUMPABLE, 0);
+    int failed = confine(&l, filter, &err);
     l.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     struct channel *channel = launcher_add_channel(&l, keeper);
-    if (coto_driver_choose(COTO_ISOLATION_PROCESS, &l.driver, &err) || !channel) {
+    if (failed || coto_driver_choose(COTO_ISOLATION_PROCESS, &l.driver, &err) || !channel) {
         fprintf(stderr, "coto-launch: %s\n", err.kind ? err.text : strerror(errno));
         return 71;
     }

@@ -165,6 +165,7 @@ static void answer_status(struct launcher *l, struct channel *channel)
     coto_frame_add(&l->out, COTO_TAG_L_POOL, &l->status, sizeof l->status);
     for (unsigned i = 0; i < l->shelf_count; i++)
         add_shelf(&l->out, &l->shelves[i]);
+    coto_frame_add(&l->out, COTO_TAG_L_SELF, &l->self, sizeof l->self);
     answer(l, channel, at, -1);
 }
 

@@ -42,6 +42,7 @@
     X(capabilities, "What this host enforces, as read back from a sandbox of the default policy.") \
     X(high, "What isolation_level high stands for on this service.")                              \
     X(front, "The walls around the process that answers here, as its kernel confirms them.")       \
+    X(privileged, "The walls around a process of the service that has rights, as its kernel confirms them.") \
     X(wall, "A wall or limit.")                                                                    \
     X(health, "How the service is.")                                                               \
     X(error, "Why a request was refused. Programs that fail are no errors: see verdict.")

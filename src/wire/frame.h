@@ -113,7 +113,7 @@ enum coto_frame_type {
     X(L_BOX, 128) X(L_WAITING, 129) X(L_MIN, 130) X(L_MAX, 131) X(L_NUMBERS, 132)                   \
     X(L_ID, 133) X(L_PROFILE, 134) X(L_WALL, 135) X(L_SANDBOX, 136) X(L_USAGE, 137)                 \
     X(L_POOL, 138) X(L_HOLD, 139) X(L_BUSY, 140) X(L_RUNTIME, 141)                                                \
-    X(L_DRIVER, 142) X(L_GUEST, 143) X(L_PARK, 144) X(L_MODULES, 145) X(L_SHELF, 146)
+    X(L_DRIVER, 142) X(L_GUEST, 143) X(L_PARK, 144) X(L_MODULES, 145) X(L_SHELF, 146) X(L_SELF, 147)
 
 /* Values of KILL_ON_EXIT; 0: nobody is killed. */
 enum { COTO_KILL_ALWAYS = 1, COTO_KILL_UNLESS_STATE = 2 /* where an interpreter waits with its state */ };

@@ -1,21 +1,24 @@
-"""DR-14: the process that reads the network has nothing to lose, seen from outside."""
+"""DR-14: the process that reads the network has nothing to lose, and those that start and serve it have what they need
+and no more, seen from outside."""
 import contextlib
 import ctypes
 import errno
 import os
 import pathlib
+import re
 import shutil
+import signal
 import socket
 import struct
 import subprocess
 
 import pytest
 
-from cli.helpers import only, status_of
+from cli.helpers import cgroups_of, descendants, only, status_of
 
 from . import puppet
-from .daemon import Daemon
-from .helpers import ROOT, wait_until
+from .daemon import Daemon, Production
+from .helpers import ROOT, SOURCE, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +35,9 @@ def test_the_kernel_confirms_the_walls_of_the_front(service):
     uids = set(status["Uid"].split())
     assert len(uids) == 1 and "0" not in uids
     assert not ROOT or status["Groups"].strip() == ""
-    # Control: the launcher is what the front is not.
-    assert not ROOT or (status_of(service.launcher)["Uid"].split()[0] == "0" and status_of(service.launcher)["Seccomp"] == "0")
+    # Controls: the launcher is what the front is not, and whoever starts them is neither.
+    assert not ROOT or (status_of(service.launcher)["Uid"].split()[0] == "0" and int(status_of(service.launcher)["CapEff"], 16))
+    assert status_of("self")["NoNewPrivs"] == "0" or not ROOT
 
 
 def test_all_threads_of_the_front_are_behind_them(service):
@@ -198,3 +202,205 @@ def test_the_front_reaches_no_process_of_its_user(service, twin):
         finally:
             other.kill()
     assert service.run("print(4)").json["stdout"] == "4\n"
+
+
+# ---- those that have rights ----
+
+NAMES = re.findall(r'"(\w+)"', (SOURCE / "src/kernel/caps.c").read_text().split("names[] = {")[1].split("};")[0])
+
+
+def documented(who):
+    """docs/SERVICE.md, Its processes: what each keeps. Of that, what this root has."""
+    page = (SOURCE / "docs/SERVICE.md").read_text().split("\n## Its processes\n")[1].split("\n## ")[0]
+    names = re.findall(r"CAP_(\w+)", re.search(rf"^\| `{who}` \|(.*)$", page, re.M)[1])
+    has = int(status_of("self")["CapBnd"], 16)
+    return {name.lower() for name in names if has >> NAMES.index(name.lower()) & 1}
+
+
+def words_of(bits):
+    return {NAMES[bit] for bit in range(64) if bits >> bit & 1}
+
+
+def is_as_told(pid, told):
+    """What the service says of a process is what the kernel says of it to anybody."""
+    status = status_of(pid)
+    assert status["CapEff"] == status["CapPrm"] == f"{told['capabilities']:016x}" and status["CapBnd"] == f"{told['bounding']:016x}", (status, told)
+    assert {status["CapInh"], status["CapAmb"]} == {"0" * 16}
+    assert set(told["capability_names"]) == words_of(told["capabilities"])
+    assert [status["NoNewPrivs"], status["Seccomp"]] == ["1" if told["no_new_privs"] else "0", "2" if told["seccomp"] else "0"]
+    assert int(status["Seccomp_filters"]) == (told["seccomp_filter"] is not None)
+    assert int(status["Uid"].split()[0]) == told["uid"] == os.geteuid()
+    # Of one that is not, its files in /proc are its user's; root's are root's either way.
+    assert (os.stat(f"/proc/{pid}/mem").st_uid == 0) == (ROOT or not told["dumpable"])
+    return status
+
+
+def supervisors(service):
+    told = service.get("/api/v1/capabilities").json
+    assert told["keeper"]["seccomp_filter"] == told["launcher"]["seccomp_filter"]
+    return [(name, pid, told[name]) for name, pid in (("launcher", service.launcher), ("keeper", service.process.pid))]
+
+
+def test_what_the_service_says_of_its_keeper_and_launcher(service):
+    for name, pid, told in supervisors(service):
+        is_as_told(pid, told)
+        assert told["no_new_privs"] == told["seccomp"] == ROOT and (not ROOT or len(told["seccomp_filter"]) == 64)
+        assert told["dumpable"] == (name == "launcher" and not ROOT)
+        if not ROOT:
+            assert told["capabilities"] == 0
+    # Control: who starts them has no filter, and root more capabilities.
+    assert status_of("self")["Seccomp_filters"] == "0"
+
+
+@only(ROOT)
+def test_they_have_what_is_documented_and_no_more(service):
+    mine = words_of(int(status_of("self")["CapBnd"], 16))
+    for name, _, told in supervisors(service):
+        assert set(told["capability_names"]) == words_of(told["bounding"]) == documented(name), name
+        assert {"sys_module", "sys_boot", "sys_rawio", "sys_time", "mknod"} & mine and not {
+            "sys_module", "sys_boot", "sys_rawio", "sys_time", "mknod", "dac_read_search"} & set(told["capability_names"])
+
+
+def makes_groups_at_the_top(service):
+    """Where even root needs a capability to make one."""
+    service.create()
+    init = next(pid for pid, row in descendants(service.launcher).items() if row[1] == "coto-init")
+    groups = [where for where in cgroups_of(init).values() if "/coto-" in str(where)]
+    assert groups
+    return any(not os.stat(pathlib.Path(str(where)).parent).st_mode & 0o200 for where in groups)
+
+
+@only(ROOT)
+@pytest.mark.parametrize("flags", [("--high-isolation=none",), ("--allow-isolation=standard",)], ids=["none", "not allowed"])
+def test_a_launcher_without_containers_reads_no_files_of_others(flags):
+    with Daemon(*flags) as it:
+        told = it.get("/api/v1/capabilities").json
+        keeps = {"dac_override"} if makes_groups_at_the_top(it) else set()
+        assert set(told["launcher"]["capability_names"]) == words_of(told["launcher"]["bounding"]) == documented("launcher") - {"dac_override"} | keeps
+        assert set(told["keeper"]["capability_names"]) == documented("keeper"), "control"
+        is_as_told(it.launcher, told["launcher"])
+        assert it.run("print(2+2)").json["missing_walls"] == []
+        assert it.stop() == 0
+
+
+@only(ROOT)
+def test_the_next_launcher_and_the_next_front_are_behind_the_same(service):
+    before = supervisors(service)[0]
+    os.kill(before[1], signal.SIGKILL)
+    wait_until(lambda: service.launcher not in (0, before[1]) and service.is_ready(), "another launcher")
+    after = supervisors(service)[0]
+    assert after[2] == before[2]
+    is_as_told(after[1], after[2])
+    front = service.front
+    os.kill(front, signal.SIGKILL)
+    wait_until(lambda: service.front not in (0, front) and service.is_ready(), "another front")
+    assert supervisors(service)[1][2] == service.get("/api/v1/capabilities").json["keeper"]
+    assert service.run("print(2+2)").json["stdout"] == "4\n"
+
+
+@only(ROOT)
+@pytest.mark.parametrize("runtime", [name for name in ("runsc", "runc") if shutil.which(name)])
+def test_runtimes_need_no_more(runtime):
+    with Daemon(f"--high-runtime={runtime}", f"--high-allow-runtime={runtime}") as it:
+        result = it.run("print(2+2)", isolation_level="high").json
+        assert (result["verdict"], result["stdout"], result["runtime"].split()[0]) == ("ok", "4\n", runtime), result
+        assert runtime == "runsc" or result["missing_walls"] == [], result
+        is_as_told(it.launcher, it.get("/api/v1/capabilities").json["launcher"])
+        assert it.stop() == 0
+
+
+class Regs(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_ulonglong) for name in (
+        "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss fs_base gs_base ds es fs gs").split()]
+
+
+def call_in(pid, number, *args):
+    """A system call made by that process, which waits in one: what the kernel answers to it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    attach, step, get, put, detach, wall = 16, 9, 12, 13, 17, 0x40000000
+
+    def ptrace(request, data=None):
+        assert libc.ptrace(request, pid, None, data) == 0, os.strerror(ctypes.get_errno())
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+    ptrace(attach)
+    try:
+        os.waitpid(pid, wall)
+        saved, regs = Regs(), Regs()
+        ptrace(get, ctypes.byref(saved))
+        ctypes.memmove(ctypes.byref(regs), ctypes.byref(saved), ctypes.sizeof(Regs))
+        assert ctypes.c_longlong(saved.orig_rax).value >= 0, "it waits in a call"
+        regs.rip, regs.rax, regs.orig_rax = saved.rip - 2, number, 2**64 - 1
+        for name, value in zip(("rdi", "rsi", "rdx", "r10", "r8", "r9"), (*args, *[0] * 6)):
+            setattr(regs, name, value % 2**64)
+        ptrace(put, ctypes.byref(regs))
+        ptrace(step)
+        os.waitpid(pid, wall)
+        ptrace(get, ctypes.byref(regs))
+        ptrace(put, ctypes.byref(saved))
+        return ctypes.c_longlong(regs.rax).value
+    finally:
+        ptrace(detach)
+
+
+# Each fails for root too, and does nothing: what is wrong with it is in its arguments.
+REFUSED = {"swapoff": (168, 0), "request_key": (249, 0, 0, 0, 0), "userfaultfd": (323, -1), "reboot": (169, 0, 0, 0, 0), "clock_settime": (227, 0, 0),
+           "finit_module": (313, -1, 0, 0), "syslog": (103, 99, 0, 0), "iopl": (172, 9), "adjtimex": (159, 0), "open_by_handle_at": (304, -1, 0, 0),
+           "add_key": (248, 0, 0, 0, 0), "quotactl": (179, -1, 0, 0, 0)}
+GETPPID, SETNS, KEYCTL = 110, 308, 250
+
+
+@only(ROOT and os.uname().machine == "x86_64")
+@pytest.mark.parametrize("who", ["launcher", "keeper"])
+def test_what_nobody_needs_is_refused_to_them(service, who):
+    """Also what their capabilities would let them do."""
+    pid = service.launcher if who == "launcher" else service.process.pid
+    assert {name: call_in(pid, *call) for name, call in REFUSED.items()} == dict.fromkeys(REFUSED, -errno.EPERM)
+    # What they need is theirs: a filter that refused everything would be none.
+    assert call_in(pid, GETPPID) == int(status_of(pid)["PPid"])
+    assert call_in(pid, SETNS, -1, 0) == -errno.EBADF and call_in(pid, KEYCTL, 99, 0) == -errno.EOPNOTSUPP
+    assert service.run("print(2+2)").json["stdout"] == "4\n"
+
+
+@only(ROOT and os.uname().machine == "x86_64")
+def test_control_others_of_root_are_refused_none_of_it():
+    with subprocess.Popen(["sleep", "60"]) as other:
+        try:
+            wait_until(lambda: status_of(other.pid)["State"].startswith("S") and pathlib.Path(f"/proc/{other.pid}/comm").read_text() == "sleep\n", "sleep")
+            answers = {name: call_in(other.pid, *call) for name, call in REFUSED.items()}
+        finally:
+            other.kill()
+    assert all(-200 < answer < -1 for answer in answers.values()), answers  # -1 is EPERM
+
+
+@only(ROOT)
+def test_root_still_serves_what_is_others():
+    """A state directory in one of somebody else's, a key that only he may read, and a port that only root may open."""
+    it = Production()
+    try:
+        theirs = it.room / "theirs"
+        theirs.mkdir(mode=0o755)
+        it.state = theirs / "state"
+        for path in (theirs, it.keys, *it.keys.iterdir()):
+            os.chown(path, 4321, 4321)
+        os.chmod(it.keys, 0o700)
+        low = next(port for port in range(1023, 600, -1) if not connects(port))
+        it.settings["listen"] = f"127.0.0.1:{low}"
+        it.start()
+        assert it.port == low and set(documented("keeper")) == words_of(int(status_of(it.process.pid)["CapPrm"], 16))
+        token = {"Authorization": f"Bearer {it.mint('alice')}"}
+        assert it.ask("POST", "/api/v1/run", {"code": "print(2+2)"}, headers=token).json["stdout"] == "4\n"
+        front = it.front
+        os.kill(front, signal.SIGKILL)
+        wait_until(lambda: it.front not in (0, front), "another front")
+        it.signal(signal.SIGHUP)
+        it.wait_for_message("reloaded")
+        wait_until(lambda: it.ask("GET", "/readyz").status == 200, "readiness")
+        assert it.ask("POST", "/api/v1/run", {"code": "print(2+2)"}, headers=token).json["stdout"] == "4\n"
+        assert it.stop() == 0
+    finally:
+        it.__exit__()
+
+
+def connects(port):
+    with contextlib.closing(socket.socket()) as it:
+        return it.connect_ex(("127.0.0.1", port)) == 0

@@ -40,9 +40,10 @@ halves = json.load(sys.stdin)
 
 
 NAME = "print(hash('posixpath'))"
-# A copy has two filters, and the watch for sockets; a program that was started has one.
+# A copy has two filters, and the watch for sockets; a program that was started has one. Where root has started the service,
+# all that it starts has the service's own as well.
 FILTERS = "print(open('/proc/self/status').read().split('Seccomp_filters:')[1].split()[0])"
-WARM = "3\n"
+WARM = "4\n" if ROOT else "3\n"
 
 
 @pytest.fixture(scope="module")

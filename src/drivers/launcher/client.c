@@ -312,7 +312,20 @@ int coto_launch_get_pool(int channel_fd, struct coto_launch_pool *ret_pool, stru
     while (coto_field_next(&answer, &field) == 1)
         if (field.tag == COTO_TAG_L_POOL && field.len == sizeof ret_pool->status)
             memcpy(&ret_pool->status, field.data, sizeof ret_pool->status);
+        else if (field.tag == COTO_TAG_L_SELF && field.len == sizeof ret_pool->self)
+            memcpy(&ret_pool->self, field.data, sizeof ret_pool->self);
         else if (field.tag == COTO_TAG_L_SHELF)
             take_shelf(ret_pool, &field);
+    ret_pool->self.filter_hash[sizeof ret_pool->self.filter_hash - 1] = '\0';
+    return 0;
+}
+
+int coto_launch_get_self(int channel_fd, struct coto_self *ret_self, struct coto_err *err)
+{
+    struct coto_launch_pool pool;
+
+    if (coto_launch_get_pool(channel_fd, &pool, err))
+        return -1;
+    *ret_self = pool.self;
     return 0;
 }

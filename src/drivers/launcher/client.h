@@ -3,6 +3,7 @@
 #pragma once
 
 #include "drivers/driver.h"
+#include "kernel/self.h"
 
 #include <stdint.h>
 
@@ -66,5 +67,7 @@ struct coto_launch_pool {
     struct coto_launch_status status;
     struct coto_launch_shelf shelves[COTO_LAUNCH_SHELVES];
     unsigned shelf_count;
+    struct coto_self self; /* the launcher's own walls */
 };
 int coto_launch_get_pool(int channel_fd, struct coto_launch_pool *ret_pool, struct coto_err *err);
+int coto_launch_get_self(int channel_fd, struct coto_self *ret_self, struct coto_err *err);
