@@ -149,6 +149,10 @@ def confined_by(profile):
     yield
 
 
+def has_no_new_privs(service):
+    return service.get("/api/v1/capabilities").json["launcher"]["no_new_privs"]
+
+
 def ran(service, code, **more):
     result = service.run(code, **more).json
     assert result.get("verdict") == "ok", result
@@ -159,6 +163,8 @@ def ran(service, code, **more):
 def test_an_interpreter_that_waited_is_under_it(profile, label, listed):
     with waiting(f"--profile={profile}") as service:
         ahead, cold = ran(service, WAITED), ran(service, WAITED, cold=True)
+        # Whose launcher has no_new_privs: from unconfined every change is taken all the same.
+        assert has_no_new_privs(service) == ROOT
         box = service.create()["sandbox_id"]
         first, second = (service.post(f"/api/v1/sandbox/{box}/execute", code=code).json
                          for code in (f"kept = 41\n{WAITED}", f"print(kept + 1)\n{CURRENT}"))
@@ -226,6 +232,7 @@ profile coto-test-outer flags=(attach_disconnected) {
                 result = ran(service, WAITED)
                 box = service.create()["sandbox_id"]
                 kept = service.post(f"/api/v1/sandbox/{box}/execute", code=WAITED)
+                assert not has_no_new_privs(service)  # which would keep it from changing to any other
                 assert service.stop() == 0, service.messages
         finally:
             subprocess.run(["apparmor_parser", "-R"], input=text.encode(), check=True)
