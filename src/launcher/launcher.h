@@ -33,7 +33,7 @@
 #define LAUNCHER_BOXES 8192 /* a power of two */
 #define LAUNCHER_SHELVES COTO_LAUNCH_SHELVES
 #define LAUNCHER_CHANNELS 2048 /* a front has 544 workers, and one for each async execution */
-#define LAUNCHER_LEFT 768      /* of them, of fronts that are gone: more than 512 async executions there never are */
+#define LAUNCHER_LEFT 768      /* of them, of fronts that are gone: one has begun 512 async executions at most */
 #define LAUNCHER_IDS 16
 #define LAUNCHER_LISTS 8 /* of modules */
 #define LAUNCHER_ALLOWED 8                        /* runtimes that lack the fix of an escape */
