@@ -208,8 +208,8 @@ def test_they_are_in_force(service):
         return is_gone(service, ends) and is_gone(service, idle)
     wait_until(are_over, "the ends of those that were left alone")
     assert not is_gone(service, lasts) and not is_gone(service, used)
-    states = {row["state"] for row in service.rows("SELECT state FROM sandboxes WHERE id IN (?, ?)", ends[-36:], idle[-36:])}
-    assert states == {"expired"}
+    wait_until(lambda: {row["state"] for row in service.rows("SELECT state FROM sandboxes WHERE id IN (?, ?)", ends[-36:], idle[-36:])}
+               == {"expired"}, "their records")
     extend(service, lasts, lifetime_seconds=1)
     extend(service, used, idle_seconds=1)
     wait_until(lambda: is_gone(service, lasts) and is_gone(service, used), "their ends, sooner than before")
