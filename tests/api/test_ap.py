@@ -311,7 +311,7 @@ def test_ap_04_long_values(service, name):
 def test_ap_04_control_a_loop_that_works_or_stands_still_would_be_seen(service):
     def ask_often():
         with contextlib.closing(service.connect()) as connection:
-            for _ in range(8000):
+            for _ in range(1000):
                 connection.request("GET", "/healthz")
                 connection.getresponse().read()
 
@@ -321,7 +321,8 @@ def test_ap_04_control_a_loop_that_works_or_stands_still_would_be_seen(service):
             time.sleep(6 * SLOW)
         finally:
             os.kill(front(service), signal.SIGCONT)
-    assert spent_on(service, ask_often)[0] > 0.1
+    began = spent(front(service))[0]
+    wait_until(lambda: ask_often() or spent(front(service))[0] > began + 0.1e9, "a tenth of a second of work")
     assert longest_wait(service, stand_still)[0] > 5 * SLOW
 
 
