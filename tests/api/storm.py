@@ -199,7 +199,7 @@ class Storm:
         self.wrong, self.strikes, self.odd = [], [], []
         self.told, self.accepted, self.ends = {}, {}, collections.Counter()
         self.boxes = collections.deque(maxlen=500)
-        self.launchers, self.mounts = set(), set(mounts())
+        self.launchers, self.mounts, self.watchers = set(), set(mounts()), []
         self.epoch = 0  # grows with each kill that may cost a sandbox its state
         self.clients = [Client(self, i) for i in range(clients)]
 
@@ -254,11 +254,20 @@ class Storm:
             self.strikes.append(strike)
             self.kills[kind] += 1
             if kind in WIDE:
-                wait_until(lambda: self.is_back(kind, victim), f"another {kind}")
-                strike.ended = time.time()
+                self.watchers.append(threading.Thread(target=self.watch, args=(strike, victim), daemon=True))
+                self.watchers[-1].start()
 
-    def is_back(self, kind, victim):
-        return any(pid and pid != victim for pid in self.victims(kind)) and self.service.is_ready()
+    def watch(self, strike, victim):
+        """Notes when there is another. None is an unexpected end of the service, which rage() sees."""
+        end = time.monotonic() + PATIENCE
+        with contextlib.suppress(AssertionError):
+            while not (any(pid and pid != victim for pid in self.victims(strike.kind)) and self.service.is_ready()):
+                strike.ended = time.time()
+                if time.monotonic() > end:
+                    self.expect(False, f"no other {strike.kind} after {PATIENCE} s")
+                    break
+                time.sleep(0.05)
+        strike.ended = time.time()
 
     def rage(self):
         end = time.monotonic() + self.seconds
@@ -350,7 +359,7 @@ class Storm:
             collector.start()
             self.rage()
             self.over.set()
-            for thread in (*self.clients, collector):
+            for thread in (*self.clients, collector, *self.watchers):
                 thread.join(PATIENCE)
                 self.expect(not thread.is_alive(), f"{thread} hangs")
             wait_until(service.is_ready, "readiness after all")
