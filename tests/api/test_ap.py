@@ -823,9 +823,10 @@ def test_dr_04_not_even_one_to_turn_them_away_with(poor):
             sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert_at_rest(poor)
         assert heard(waiting) == [None] * 20, "control: they wait"
-        limit_descriptors(poor, FEW)
         for sock in held:
             sock.close()
+        wait_until(lambda: descriptors(poor) <= FEW - len(held), "room for those who wait")
+        limit_descriptors(poor, FEW)
         for sock in waiting:
             sock.settimeout(PATIENCE)
             assert sock.recv(12) == b"HTTP/1.1 200"
