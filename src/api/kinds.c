@@ -48,7 +48,8 @@ void api_kind_asked(struct api_job *job, const struct coto_plan *plan)
     struct coto_err err = {0};
     bool is_high = plan->isolation != COTO_ISOLATION_PROCESS;
     unsigned most = is_high ? api->config.high.pool_max : api->config.pool_max;
-    bool is_own = plan->parked == !api->config.is_cold && strcmp(plan->profile, api->config.profile) == 0 &&
+    bool is_own = plan->parked == !api->config.is_cold &&
+                  strcmp(plan->profile, api->config.profile) == 0 &&
                   (!is_high || api->config.high.pool_min > 0);
 
     if (is_own || !most || !is_of_a_kind(job) || job->is_async)
