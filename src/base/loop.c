@@ -222,7 +222,9 @@ static void wake(struct coto_loop *loop)
 {
     uint64_t one = 1;
 
-    (void)!write(loop->wake_fd, &one, sizeof one);
+    /* EAGAIN: it is awake already. Whatever else it is, nobody else would wake it. */
+    for (int i = 0; i < 3 && write(loop->wake_fd, &one, sizeof one) < 0 && errno != EAGAIN; i++)
+        ;
 }
 
 int coto_loop_post(struct coto_loop *loop, coto_loop_fn *fn, void *arg)

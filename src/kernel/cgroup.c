@@ -586,7 +586,7 @@ int coto_cgroup_open_join(const struct coto_cgroup *group, int ret_fds[COTO_CG_C
     if (group->version != 1)
         return 0;
     for (int i = 0; i < COTO_CG_COUNT; i++) {
-        if (group->dir_fd[i] < 0)
+        if (group->dir_fd[i] < 0 && !group->is_resting[i])
             continue;
         ret_fds[count] = openat(group->dir_fd[i], "tasks", O_WRONLY | O_CLOEXEC);
         if (ret_fds[count] < 0) {
@@ -720,7 +720,7 @@ int coto_cgroup_remove(struct coto_cgroup *group)
     int failed = 0;
 
     for (int i = 0; i < COTO_CG_COUNT; i++)
-        if (group->dir_fd[i] >= 0)
+        if (group->dir_fd[i] >= 0 || group->is_resting[i])
             failed |= remove_dir(group, i);
     if (group->moved_self)
         return_to_parent(group->parent_fd[COTO_CG_MEMORY], group->leaf);
@@ -759,15 +759,19 @@ void coto_cgroup_rest(struct coto_cgroup *group)
     }
 }
 
-void coto_cgroup_wake(struct coto_cgroup *group)
+int coto_cgroup_wake(struct coto_cgroup *group)
 {
+    int failed = 0;
+
     for (int i = 0; i < COTO_CG_COUNT; i++) {
         if (!group->is_resting[i])
             continue;
         group->dir_fd[i] = openat(group->parent_fd[i], group->name,
                                   O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-        group->is_resting[i] = false;
+        group->is_resting[i] = group->dir_fd[i] < 0;
+        failed |= group->dir_fd[i];
     }
+    return failed < 0 ? -1 : 0;
 }
 
 void coto_cgroup_close(struct coto_cgroup *group)

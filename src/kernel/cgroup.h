@@ -106,9 +106,9 @@ void coto_cgroup_forget(const struct coto_cgroup *group);
 int coto_cgroup_remove(struct coto_cgroup *group);
 /* The same by name only, for whoever did not make it (see the guard). */
 void coto_cgroup_remove_named(const struct coto_cgroup_host *host, const char *name);
-/* Closes what can be opened again, and opens that again. */
+/* Closes what can be opened again, and opens that again: -1 when some of it could not be, and rests on. */
 void coto_cgroup_rest(struct coto_cgroup *group);
-void coto_cgroup_wake(struct coto_cgroup *group);
+int coto_cgroup_wake(struct coto_cgroup *group);
 /* Closes descriptors only. */
 void coto_cgroup_close(struct coto_cgroup *group);
 /* Removes empty groups that supervisors and guards killed together left behind:

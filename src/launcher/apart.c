@@ -100,8 +100,11 @@ int launcher_apart_start(struct launcher *l, struct box *box, struct coto_err *e
     }
     box->is_apart = true;
     box->apart = (struct source){SOURCE_APART, box};
-    launcher_watch(l, apart->fd, &box->apart);
-    return 0;
+    if (launcher_watch(l, apart->fd, &box->apart) == 0)
+        return 0;
+    coto_err_set(err, COTO_ERR_LIMIT, errno, "watch coto-box");
+    launcher_apart_gone(l, box, NULL);
+    return -1;
 }
 
 /* ---- talking ---- */

@@ -53,8 +53,12 @@ static int begin(struct launcher *l, struct box *box, struct coto_err *err)
         return launcher_apart_start(l, box, err);
     if (l->driver->create(&box->plan, false, &box->sandbox, err))
         return -1;
-    launcher_watch(l, box->sandbox->stream_fd, &box->stream);
-    return 0;
+    if (launcher_watch(l, box->sandbox->stream_fd, &box->stream) == 0)
+        return 0;
+    coto_err_set(err, COTO_ERR_LIMIT, errno, "watch a sandbox");
+    l->driver->kill(box->sandbox);
+    l->driver->destroy(box->sandbox, NULL);
+    return -1;
 }
 
 static struct box *start(struct launcher *l, const struct coto_frame *plan, const struct box *as,
@@ -155,6 +159,27 @@ static void tell_missing(const struct box *box)
                 coto_buf_str(&names));
 }
 
+/* A limit that the host cannot give is left out, and said so. What it has given before it can give: somebody is short of
+ * something now, and a sandbox without is no answer to that. */
+static int check_walls(const struct box *box, struct coto_err *err)
+{
+    static const enum coto_wall limits[] = {COTO_WALL_MEMORY, COTO_WALL_SWAP, COTO_WALL_PIDS};
+    static struct coto_wall_state had[sizeof limits / sizeof limits[0]];
+
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        const struct coto_wall_state *wall = &box->sandbox->walls[limits[i]];
+        bool is_as_before = wall->up && strcmp(wall->mechanism, had[i].mechanism) == 0;
+        if (wall->wanted && had[i].up && !is_as_before) {
+            coto_err_set(err, COTO_ERR_LIMIT, 0, "%s: cannot be had now as before, by %s: %.150s", coto_walls[limits[i]].name,
+                         had[i].mechanism, wall->note);
+            return coto_err_remedy(err, "try again; where it stays so, `coto doctor` tells what the host lacks");
+        }
+        if (wall->wanted && wall->up)
+            had[i] = *wall;
+    }
+    return 0;
+}
+
 static void on_frame(struct launcher *l, struct box *box, const struct coto_frame *frame)
 {
     struct coto_err err = {0};
@@ -163,8 +188,8 @@ static void on_frame(struct launcher *l, struct box *box, const struct coto_fram
         coto_field_error(frame, &err);
     else if (frame->type != COTO_FRAME_READY)
         coto_err_set(&err, COTO_ERR_INTERNAL, 0, "init said %d before READY", (int)frame->type);
-    else
-        l->driver->inspect(box->sandbox, frame, &err);
+    else if (l->driver->inspect(box->sandbox, frame, &err) == 0)
+        check_walls(box, &err);
     if (err.kind) {
         fail(l, box, &err);
         return;
@@ -236,7 +261,20 @@ void launcher_end_box(struct launcher *l, struct box *box, struct channel *waite
         launcher_apart_tell(l, box, COTO_FRAME_DESTROY);
     else
         l->driver->kill(box->sandbox);
-    launcher_watch(l, box->sandbox->alive_fd, &box->alive);
+    box->is_unwatched = launcher_watch(l, box->sandbox->alive_fd, &box->alive) != 0;
+    l->unwatched += box->is_unwatched;
+}
+
+/* The kernel had no memory to tell of their ends. */
+void launcher_watch_again(struct launcher *l)
+{
+    for (int i = 0; i < LAUNCHER_BOXES && l->unwatched; i++) {
+        struct box *box = l->boxes[i];
+        if (!box || !box->is_unwatched || launcher_watch(l, box->sandbox->alive_fd, &box->alive))
+            continue;
+        box->is_unwatched = false;
+        l->unwatched--;
+    }
 }
 
 void launcher_box_dead(struct launcher *l, struct box *box)

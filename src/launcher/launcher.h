@@ -81,6 +81,7 @@ struct box {
     bool is_check;           /* there will be none: it is only asked whether there could be */
     bool parks;              /* apart: an interpreter is to wait in it */
     bool is_waited;          /* counted in launcher.waited */
+    bool is_unwatched;       /* counted in launcher.unwatched */
     bool is_awaited;         /* init may ask for an interpreter (late.c) */
     struct source apart;
     struct channel *asker;   /* apart: waits for its usage */
@@ -177,6 +178,7 @@ struct launcher {
     struct coto_buf spare; /* for the next reader: too large to be allocated for each READY */
     struct template_kind kinds[1 + LAUNCHER_LISTS]; /* the first with the usual modules, then those of most.modules */
     unsigned waited; /* boxes that are being made here while somebody waits for just this one */
+    unsigned unwatched; /* boxes that end, and nothing tells when they have */
     bool ending;
     int64_t began_us, tick_us, sweep_us;
     pid_t sweeper; /* 0: none */
@@ -190,6 +192,7 @@ int launcher_start_check(struct launcher *l, const struct coto_frame *plan, stru
 struct box *launcher_find_box(struct launcher *l, uint64_t number);
 void launcher_stream_ready(struct launcher *l, struct box *box);
 void launcher_end_box(struct launcher *l, struct box *box, struct channel *waiter);
+void launcher_watch_again(struct launcher *l);
 void launcher_box_dead(struct launcher *l, struct box *box);
 
 /* most.c */

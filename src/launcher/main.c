@@ -80,6 +80,7 @@ static int run(struct launcher *l)
             launcher_template_stop(l);
             end_all(l);
         }
+        launcher_watch_again(l);
         launcher_tick(l);
         launcher_refill(l);
     }

@@ -10,6 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define SEND_TRIES 3
+
 /* ---- channels ---- */
 
 struct channel *launcher_add_channel(struct launcher *l, int fd)
@@ -62,16 +64,29 @@ void launcher_close_channel(struct launcher *l, struct channel *channel)
 
 /* ---- answers ---- */
 
+/* A front that asks and does not read gets no answer: nobody else waits for it. What the kernel had no memory for it may have
+ * a moment later; then whoever waits is told by the end of the channel, and opens another. There is no other one for
+ * control. */
+static int send_answer(struct launcher *l, struct channel *channel, int fd)
+{
+    bool is_gone = channel->gone;
+    int failed = -1;
+
+    for (int i = 0; i < SEND_TRIES && !is_gone && failed; i++)
+        failed = coto_launch_send_now(channel->fd, &l->out, fd);
+    channel->waits = false;
+    coto_buf_clear(&l->out);
+    if (is_gone)
+        free_channel(l, channel);
+    else if (failed && !channel->is_control)
+        shutdown(channel->fd, SHUT_RDWR); /* the rest when epoll tells */
+    return failed;
+}
+
 static int answer(struct launcher *l, struct channel *channel, size_t at, int fd)
 {
     coto_frame_end(&l->out, at);
-    channel->waits = false;
-    /* A front that asks and does not read gets no answer: nobody else waits for it. */
-    int failed = channel->gone ? -1 : coto_launch_send_now(channel->fd, &l->out, fd);
-    coto_buf_clear(&l->out);
-    if (channel->gone)
-        free_channel(l, channel);
-    return failed;
+    return send_answer(l, channel, fd);
 }
 
 static size_t begin(struct launcher *l, enum coto_frame_type type)
@@ -99,12 +114,7 @@ void launcher_answer_error(struct launcher *l, struct channel *channel, const st
 
     coto_buf_clear(&l->out);
     coto_frame_add_error(&l->out, 0, &told);
-    channel->waits = false;
-    if (channel->gone)
-        free_channel(l, channel);
-    else
-        coto_launch_send_now(channel->fd, &l->out, -1);
-    coto_buf_clear(&l->out);
+    send_answer(l, channel, -1);
 }
 
 /* The stream goes with it: only the front reads what a guest writes. */

@@ -108,6 +108,21 @@ static struct template_kind *kind_of(struct launcher *l, const struct box *box)
     return &l->kinds[1 + i];
 }
 
+/* is_reaped: its number may be somebody else's by now. */
+static void forget(struct launcher *l, struct template *t, bool is_reaped, int64_t retry_us)
+{
+    if (t->pid <= 0)
+        return;
+    launcher_unwatch(l, t->fd);
+    close(t->fd);
+    if (!is_reaped) {
+        kill(t->pid, SIGKILL);
+        while (waitpid(t->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    *t = (struct template){.fd = -1, .retry_us = retry_us};
+}
+
 static void start(struct launcher *l, struct template_kind *kind, struct template *t)
 {
     char script[4096];
@@ -134,22 +149,8 @@ static void start(struct launcher *l, struct template_kind *kind, struct templat
     coto_file_write_at(AT_FDCWD, path, "1000"); /* its copies inherit it */
     *t = (struct template){
         .source = {SOURCE_TEMPLATE, t}, .kind = kind, .pid = pid, .fd = sv[0], .began_us = coto_clock_us()};
-    launcher_watch(l, sv[0], &t->source);
-}
-
-/* is_reaped: its number may be somebody else's by now. */
-static void forget(struct launcher *l, struct template *t, bool is_reaped, int64_t retry_us)
-{
-    if (t->pid <= 0)
-        return;
-    launcher_unwatch(l, t->fd);
-    close(t->fd);
-    if (!is_reaped) {
-        kill(t->pid, SIGKILL);
-        while (waitpid(t->pid, NULL, 0) < 0 && errno == EINTR)
-            ;
-    }
-    *t = (struct template){.fd = -1, .retry_us = retry_us};
+    if (launcher_watch(l, sv[0], &t->source)) /* nobody would hear that it is ready */
+        forget(l, t, false, t->began_us + RETRY_US);
 }
 
 static void stop(struct launcher *l, struct template *t, int64_t retry_us)

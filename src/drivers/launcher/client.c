@@ -151,8 +151,11 @@ static struct box *new_box(const struct coto_frame *answer, int *stream, struct 
     coto_auto_free struct box *box = calloc(1, sizeof *box);
     struct box *made;
 
-    if (!box || *stream < 0 || coto_launch_take_sandbox(answer, &box->base, box->guest) ||
-        !(box->base.driver = driver_of(answer))) {
+    if (!box || *stream < 0) {
+        coto_err_set(err, COTO_ERR_LIMIT, box ? EMFILE : ENOMEM, "take over a sandbox");
+        return NULL;
+    }
+    if (coto_launch_take_sandbox(answer, &box->base, box->guest) || !(box->base.driver = driver_of(answer))) {
         coto_err_set(err, COTO_ERR_INTERNAL, 0, "launcher: an answer that makes no sense");
         return NULL;
     }
@@ -167,6 +170,15 @@ static struct box *new_box(const struct coto_frame *answer, int *stream, struct 
     return made;
 }
 
+/* There is one that we cannot use: its stream does not come to who has no descriptor left for it. */
+static void give_back(int channel_fd, uint64_t number)
+{
+    struct box box = {.channel_fd = channel_fd, .number = number};
+
+    if (number)
+        ask_of_box(&box, COTO_FRAME_DESTROY, NULL);
+}
+
 static int create(int channel_fd, const struct coto_plan *plan, struct coto_buf *buf, size_t at,
                   struct coto_sandbox **ret_sandbox, struct coto_err *err)
 {
@@ -179,8 +191,10 @@ static int create(int channel_fd, const struct coto_plan *plan, struct coto_buf 
     if (ask(channel_fd, buf, -1, &answer, &stream, err))
         return -1;
     struct box *box = new_box(&answer, &stream, err);
-    if (!box)
+    if (!box) {
+        give_back(channel_fd, coto_field_num(&answer, COTO_TAG_L_BOX));
         return -1;
+    }
     coto_launch_use(&box->base, channel_fd, plan);
     *ret_sandbox = &box->base;
     return 0;

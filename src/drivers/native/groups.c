@@ -94,7 +94,7 @@ static bool is_as_new(struct native *n)
  * group even now. */
 bool native_group_keep(struct native *n, bool is_without_sockets)
 {
-    if (!can_keep(n) || !is_without_sockets || n->base.parked_fd >= 0 || !is_as_new(n))
+    if (!can_keep(n) || !is_without_sockets || n->base.parked_fd >= 0 || coto_cgroup_wake(&n->group) || !is_as_new(n))
         return false;
     if (kept_count == KEPT_MAX) { /* of limits that nobody asks for any more, perhaps */
         struct kept oldest = take_out(0);

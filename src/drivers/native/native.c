@@ -369,7 +369,8 @@ static int native_open_join(struct coto_sandbox *sandbox, int ret_fds[8], bool *
 {
     struct native *n = (struct native *)sandbox;
 
-    coto_cgroup_wake(&n->group);
+    if (coto_cgroup_wake(&n->group))
+        return -1; /* who joins some of its groups would be without the limits of the others */
     int born = n->has_group ? coto_cgroup_clone_fd(&n->group) : -1;
     *ret_born = born >= 0;
     if (*ret_born)
