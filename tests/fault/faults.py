@@ -25,7 +25,7 @@ STATUSES = set(range(64, 74)) | {75, 126, 127}
 # Errors by system call; the kernel's manual pages name them, or a filter may give them.
 COMMON = ["ENOMEM", "EIO", "EPERM"]
 ERRORS = {
-    "EINTR": "poll ppoll read write recvmsg sendmsg wait4 openat open splice futex accept4 close "
+    "EINTR": "poll ppoll epoll_wait epoll_pwait read write recvmsg sendmsg wait4 openat open splice futex accept4 close "
              "rt_sigtimedwait pread64",
     "EAGAIN": "clone clone3 fork vfork getrandom",
     "EMFILE": "openat open pipe2 socketpair socket dup2 dup3 fcntl signalfd4 pidfd_open "
@@ -262,7 +262,8 @@ def inject(scenario, room, *what, seconds=SECONDS):
 
 def difference(now, before):
     if isinstance(before, list) and isinstance(now, list):
-        return f"more {sorted(set(now) - set(before))}, less {sorted(set(before) - set(now))}"
+        more, less = collections.Counter(now), collections.Counter(before)
+        return f"more {sorted((more - less).elements())}, less {sorted((less - more).elements())}"
     return f"{now!r} instead of {before!r}"
 
 

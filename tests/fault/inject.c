@@ -23,6 +23,8 @@
  * NAME", "hang". An allocation of the test build is a call with a number of its own, see
  * alloc.c. A command of which only a part is looked at says with calls of CALL_BEGIN and
  * CALL_END where that is; "begin" is told at its beginning. */
+#include "call.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -149,72 +151,6 @@ static bool is_watched(const struct task *task)
     return (!plan.fired && task->role == plan.role) || task->answer;
 }
 
-/* brk has no error: it says where the end of the memory is, as before. The rest fails without being
- * made; getpid is harmless, and no filter forbids it. */
-static void answer(struct task *task, long number, bool enter)
-{
-    struct user_regs_struct regs;
-
-    if (ptrace(PTRACE_GETREGS, task->pid, 0, &regs))
-        return;
-    if (enter)
-        task->asked = number == SYS_brk ? regs.rdi : 0;
-    if (task->asked)
-        regs.rdi = enter ? 0 : task->asked;
-    else if (enter)
-        regs.orig_rax = SYS_getpid;
-    else
-        regs.rax = (unsigned long long)-(long long)plan.error;
-    ptrace(PTRACE_SETREGS, task->pid, 0, &regs);
-}
-
-/* A pipe can be interrupted, and be out of pages when it is written to; nothing else
- * can happen to it, whatever we were told. */
-static void choose_error(pid_t pid, long number, int fd)
-{
-    char link[64];
-    char target[16] = "";
-
-    if (number != SYS_read && number != SYS_write)
-        return;
-    snprintf(link, sizeof link, "/proc/%d/fd/%d", (int)pid, fd);
-    /* Of a process that lets nobody look (init, once it is ready) we do not know. */
-    bool hidden = readlink(link, target, sizeof target - 1) < 0;
-    if ((hidden || strncmp(target, "pipe:", 5) == 0) && plan.error != EINTR)
-        plan.error = number == SYS_read ? EINTR : ENOMEM;
-}
-
-/* What cannot fail, or not so that a program could go on. */
-static bool is_exempt(const struct __ptrace_syscall_info *info)
-{
-    switch ((long)info->entry.nr) {
-    case SYS_exit:
-    case SYS_exit_group:
-    case SYS_rt_sigreturn:
-    case SYS_arch_prctl:
-    case SYS_set_tid_address:
-    case SYS_getpid:
-    case SYS_getppid:
-    case SYS_gettid:
-    case SYS_getuid:
-    case SYS_geteuid:
-    case SYS_getgid:
-    case SYS_getegid:
-    case SYS_umask:
-    case SYS_rt_sigaction:
-    case SYS_rt_sigprocmask:
-        return true;
-    case SYS_futex:
-        return (info->entry.args[1] & 0x7f) == 1; /* a wake-up finds who waits, or nobody */
-    case SYS_wait4:
-        return info->entry.args[2] & WNOHANG; /* a question, of a parent */
-    case SYS_brk:
-        return info->entry.args[0] == 0; /* a question */
-    default:
-        return false;
-    }
-}
-
 static void on_call(struct task *task)
 {
     struct __ptrace_syscall_info info = {0};
@@ -223,9 +159,9 @@ static void on_call(struct task *task)
         return;
     if (info.op == PTRACE_SYSCALL_INFO_EXIT && task->answer) {
         task->answer = false;
-        answer(task, 0, false);
+        call_answer(task->pid, task->asked, plan.error);
     }
-    if (info.op != PTRACE_SYSCALL_INFO_ENTRY || is_exempt(&info))
+    if (info.op != PTRACE_SYSCALL_INFO_ENTRY || call_is_exempt(&info))
         return;
     long number = (long)info.entry.nr;
     if (number == CALL_BEGIN || number == CALL_END) {
@@ -242,10 +178,8 @@ static void on_call(struct task *task)
         return;
     plan.fired = task->answer = true;
     report("fired %s %ld", role_name[task->role], number);
-    choose_error(task->pid, number, (int)info.entry.args[0]);
-    /* A failed close has closed all the same. */
-    if (number != SYS_close)
-        answer(task, number, true);
+    plan.error = call_error(task->pid, number, (int)info.entry.args[0], plan.error);
+    call_refuse(task->pid, number, &task->asked);
 }
 
 /* ---- events ---- */
