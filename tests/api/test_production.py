@@ -142,6 +142,10 @@ OTHERS = (401, "the token is for a name that the client certificate does not hav
 UNHELD = (401, "the token is good with another client certificate only (cnf)")
 
 
+def told(reply):
+    return reply.status, reply.json["message"]
+
+
 def certificate(service, name, *names, cn=None, authority=None):
     """A client's, of the service's authority or of another (certificate, key), with any names in it."""
     issuer = x509.load_pem_x509_certificate((service.pki / "ca.crt").read_bytes()) if not authority else authority[0]
@@ -260,13 +264,13 @@ def test_a_token_is_for_its_own_certificate(own):
     own.signal(signal.SIGHUP)
     own.wait_for_message("reloaded")
     wait_until(lambda: own.ask("GET", "/api/v1/sandbox", token=bob).status == 401, "the new rule")
-    assert refusal(own.ask("GET", "/api/v1/sandbox", token=bob)) == OTHERS
-    assert refusal(own.ask("GET", "/api/v1/sandbox", token=alice, context=bobs)) == OTHERS
+    assert told(own.ask("GET", "/api/v1/sandbox", token=bob)) == OTHERS
+    assert told(own.ask("GET", "/api/v1/sandbox", token=alice, context=bobs)) == OTHERS
     assert own.ask("GET", "/api/v1/sandbox", token=alice).status == 200
     assert own.ask("GET", "/api/v1/sandbox", token=bob, context=bobs).status == 200
     path = f"/api/v1/sandbox/{made['sandbox_id']}"
     assert own.ask("GET", path, token=made["access_token"]).status == 200
-    assert refusal(own.ask("GET", path, token=made["access_token"], context=bobs)) == OTHERS
+    assert told(own.ask("GET", path, token=made["access_token"], context=bobs)) == OTHERS
     several = certificate(own, "several", x509.DNSName("alice"), x509.DNSName("bob"))
     assert {own.ask("GET", "/api/v1/sandbox", token=token, context=several).status for token in (alice, bob)} == {200}
 
@@ -281,7 +285,7 @@ def test_without_a_certificate_no_token_is_for_it(own):
         with contextlib.closing(http.client.HTTPConnection("127.0.0.1", plain, timeout=60)) as connection:
             connection.request("GET", "/api/v1/sandbox", headers={"Authorization": f"Bearer {token}"})
             return Reply(connection.getresponse())
-    assert refusal(local(own.mint("alice"))) == OTHERS
+    assert told(local(own.mint("alice"))) == OTHERS
     assert local(own.token).status == 200
     assert own.get("/api/v1/sandbox", token=own.mint("alice")).status == 200, "control: with hers"
 
@@ -298,14 +302,14 @@ def test_a_token_that_names_its_certificate(own):
     assert own.get("/api/v1/sandbox", token=bound).status == 200
     again = certificate(own, "again", x509.UniformResourceIdentifier("urn:coto:client:alice"))
     assert own.ask("GET", "/api/v1/sandbox", token=own.mint("alice"), context=again).status == 200, "control: it is let in"
-    assert refusal(own.ask("GET", "/api/v1/sandbox", token=bound, context=again)) == UNHELD
+    assert told(own.ask("GET", "/api/v1/sandbox", token=bound, context=again)) == UNHELD
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", plain, timeout=60)) as connection:
         connection.request("GET", "/api/v1/sandbox", headers={"Authorization": f"Bearer {bound}"})
-        assert refusal(Reply(connection.getresponse())) == UNHELD
+        assert told(Reply(connection.getresponse())) == UNHELD
     one = own.post("/api/v1/sandbox/create", token=bound).json["sandbox_id"]
     for_one = own.mint("alice", "--sandbox", one, "--certificate", own.pki / "alice.crt")
     assert own.get(f"/api/v1/sandbox/{one}", token=for_one).status == 200
-    assert refusal(own.ask("GET", f"/api/v1/sandbox/{one}", token=for_one, context=again)) == UNHELD
+    assert told(own.ask("GET", f"/api/v1/sandbox/{one}", token=for_one, context=again)) == UNHELD
 
 
 @pytest.mark.parametrize("cnf", [{}, {"jkt": "x" * 43}, {"x5t#S256": "A" * 43, "jkt": "x" * 43}, {"x5t#S256": ""},
@@ -581,7 +585,7 @@ def test_a_clock_that_is_ahead_at_the_start_makes_no_revoked_token_good(own, mon
     token, other = own.mint("alice", "--ttl", "1h"), own.mint("alice", "--ttl", "9h")
     assert own.ask("POST", "/api/v1/token/revoke", {"token": token}, token=other).json == {"revoked": True}
     own.stop()
-    own.change("INSERT INTO sandboxes VALUES ('i', 't', NULL, 'then', 'expired', strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-29 days'), 'h')")
+    own.change("INSERT INTO sandboxes (id, tenant, agent, created, state, ended, token_hash) VALUES ('i', 't', NULL, 'then', 'expired', strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-29 days'), 'h')")
     put(7 * 86400)
     start()
     wait_until(lambda: own.rows("SELECT id FROM sandboxes WHERE id = 'i'") == [], "the end of what is 30 days old by that clock")
