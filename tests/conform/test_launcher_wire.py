@@ -510,17 +510,24 @@ def test_descriptors_that_nobody_asked_for_are_closed(launch):
 
 
 def test_a_channel_whose_answers_nobody_reads_holds_up_nobody(launch):
+    """Others are answered; it is closed."""
     it = launch()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
         socket.send_fds(it.control, [frame("CHANNEL")], [theirs.fileno()])
         assert it.control.recv(1 << 17)
         ours.setblocking(False)
+        is_closed = False
         for _ in range(20):
-            with contextlib.suppress(BlockingIOError):
-                while True:
+            try:
+                while not is_closed:
                     ours.send(frame("STATUS"))
+            except BlockingIOError:
+                pass
+            except BrokenPipeError:
+                is_closed = True
             assert it.ask("STATUS")[0].kind == "STATUS_IS"
+        assert is_closed
 
 
 def test_what_the_next_front_must_know_is_bounded(launch):
