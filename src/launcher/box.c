@@ -159,8 +159,8 @@ static void tell_missing(const struct box *box)
                 coto_buf_str(&names));
 }
 
-/* A limit that the host cannot give is left out, and said so. What it has given before it can give: somebody is short of
- * something now, and a sandbox without is no answer to that. */
+/* A limit that the host cannot give is left out, and said so. What a group of it has given before it can give: somebody is short of
+ * something now, and a sandbox without is no answer to that. Other ways depend on how much is asked for. */
 static int check_walls(const struct box *box, struct coto_err *err)
 {
     static const enum coto_wall limits[] = {COTO_WALL_MEMORY, COTO_WALL_SWAP, COTO_WALL_PIDS};
@@ -174,7 +174,7 @@ static int check_walls(const struct box *box, struct coto_err *err)
                          had[i].mechanism, wall->note);
             return coto_err_remedy(err, "try again; where it stays so, `coto doctor` tells what the host lacks");
         }
-        if (wall->wanted && wall->up)
+        if (wall->wanted && wall->up && strncmp(wall->mechanism, "cgroup", 6) == 0)
             had[i] = *wall;
     }
     return 0;
