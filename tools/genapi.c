@@ -19,7 +19,7 @@ static const char head[] =
     "Tokens go into `Authorization: Bearer TOKEN`. *service*: a service's token, or the owner on the unix socket.\n"
     "*sandbox*: that sandbox's own `access_token`, or its service. *operator*: a service's token with `metrics` in its\n"
     "scope, the local token, or the owner on the unix socket. *anybody*: no token. Without `Bearer TOKEN` the answer is\n"
-    "401 with one text, with a token that is not good 401 with one other, byte by byte the same whatever is wrong with it\n"
+    "401 with one text, with a token that is not good 401 with one other, byte by byte the same whatever is wrong with it, unless it is good and only the client's certificate is not the one that it is for (`cnf`, `bind-tokens`)\n"
     "and whichever endpoint was asked: it says what the sender knows, that one was sent.\n\n"
     "A `POST` to run, create or execute may carry an `Idempotency-Key`: sent again, it gets the same answer\n"
     "([RECORDS.md](RECORDS.md)).\n";

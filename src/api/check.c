@@ -21,10 +21,14 @@ static int fail(struct api_job *job, const char *name, const char *why)
 /* What a sandbox is made with, and what runs in it, are two requests. */
 static const char *belongs(enum coto_body body, const char *key)
 {
+    bool is_of_run = coto_body_field(COTO_BODY_run, key);
+
     if (body == COTO_BODY_create && coto_body_field(COTO_BODY_execute, key))
         return "it goes to POST /api/v1/sandbox/{id}/execute once the sandbox is made, or to POST /api/v1/run";
-    if (body == COTO_BODY_execute && coto_body_field(COTO_BODY_create, key))
+    if (body == COTO_BODY_execute && is_of_run && coto_body_field(COTO_BODY_create, key))
         return "it goes to POST /api/v1/sandbox/create, when the sandbox is made, or to POST /api/v1/run";
+    if ((body == COTO_BODY_execute || body == COTO_BODY_run) && coto_body_field(COTO_BODY_create, key))
+        return "it goes to POST /api/v1/sandbox/create: the sandbox of a run ends with it";
     return NULL;
 }
 

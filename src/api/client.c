@@ -66,12 +66,14 @@ static bool has_name_of(const struct api_call *call, const struct coto_claims *c
 
 int api_client_check_token(const struct api_call *call, const struct coto_claims *claims, struct coto_err *err)
 {
+    const char *where = coto_http_peer(call->request)->is_tls ? "" : ", at an address that asks for one: here none can be shown";
+
     if (claims->has_certificate && !has_certificate_of(call, claims)) {
         coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "the token is good with another client certificate only (cnf)");
-        return coto_err_remedy(err, "connect with the certificate it was made for");
+        return coto_err_remedy(err, "connect with the certificate it was made for%s", where);
     }
     if (!call->api->config.binds_tokens || has_name_of(call, claims))
         return 0;
     coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "the token is for a name that the client certificate does not have");
-    return coto_err_remedy(err, "connect with a certificate of the token's subject; `bind-tokens` asks for it");
+    return coto_err_remedy(err, "connect with a certificate of the token's subject%s; `bind-tokens` asks for it", where);
 }

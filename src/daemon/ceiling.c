@@ -128,7 +128,8 @@ int coto_ceiling_read(const struct coto_settings *settings, struct coto_policy *
                                coto_settings_text(settings, rows[i].setting), err);
     const struct coto_strv *modules = &settings->text[COTO_SET_MODULES];
     for (size_t i = 0; i < modules->count && !failed; i++)
-        failed = coto_policy_set(ret_ceiling, COTO_OPT_MODULES, modules->items[i], COTO_SOURCE_FLAG, "modules", err);
+        failed = coto_policy_set(ret_ceiling, COTO_OPT_MODULES, modules->items[i], COTO_SOURCE_FLAG, "modules", err) &&
+                 coto_err_remedy(err, "correct it; `coto serve --check` reads it again");
     return failed ? -1 : 0;
 }
 

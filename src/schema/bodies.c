@@ -57,7 +57,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(create), "idle_seconds", INT, none, PLAIN, 1, COTO_API_LIFETIME, "",
       "it ends when nothing was executed in it for this long; at most, and by default, what the operator says (`idle`)")
     F(IN(extend), "lifetime_seconds", INT, none, PLAIN, 1, COTO_API_LIFETIME, "",
-      "it ends this long from now, be that later or sooner than it would; never later than the operator's `lifetime` counted from its creation: what goes beyond that is cut, and the reply says what holds")
+      "it ends this long from now, be that later or sooner than it would; at most the operator's `lifetime` (more is refused), and never later than that counted from its creation: what goes beyond it is cut, and the reply says what holds")
     F(IN(extend), "idle_seconds", INT, none, PLAIN, 1, COTO_API_LIFETIME, "",
       "or when nothing was executed in it for this long, counted from now; at most what the operator says (`idle`)")
     F(IN(create), "destroy_after_execution", BOOL, none, PLAIN, 0, 0, "",
