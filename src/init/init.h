@@ -92,6 +92,8 @@ struct init {
 /* main.c */
 int init_send(struct init *init); /* writes init->out and clears it */
 void init_send_error(struct init *init, unsigned proc, const struct coto_err *err);
+struct pollfd;
+int init_poll(struct pollfd *pfd, int timeout_ms); /* of one, and no signal interrupts it */
 
 /* spawn.c */
 int init_spawn(struct init *init, const struct coto_frame *frame, struct coto_err *err);

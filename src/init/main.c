@@ -63,6 +63,16 @@ void init_send_error(struct init *init, unsigned proc, const struct coto_err *er
     init_send(init);
 }
 
+int init_poll(struct pollfd *pfd, int timeout_ms)
+{
+    int ready;
+
+    do
+        ready = poll(pfd, 1, timeout_ms);
+    while (ready < 0 && errno == EINTR);
+    return ready;
+}
+
 static struct init_proc *find_proc(struct init *init, unsigned id)
 {
     for (int i = 0; i < COTO_INIT_PROCS; i++)
@@ -109,7 +119,7 @@ static void drain_output(struct init *init, struct init_proc *proc)
         int left = 0;
         if (pfd.fd >= 0 && ioctl(pfd.fd, FIONREAD, &left))
             left = INT_MAX;
-        while (left > 0 && proc->fd[which] >= 0 && poll(&pfd, 1, 0) > 0)
+        while (left > 0 && proc->fd[which] >= 0 && init_poll(&pfd, 0) > 0)
             left -= forward_output(init, proc, which);
     }
 }

@@ -61,10 +61,11 @@ bool init_parked_wait(struct init *init)
         wait_ms = send(init->parked_fd, &want, 1, MSG_NOSIGNAL) == 1 ? LATE_MS : 0;
     }
     struct pollfd pfd = {.fd = init->parked_fd, .events = POLLIN};
-    int ready = init->parked_fd >= 0 && !init->parked_pid ? poll(&pfd, 1, wait_ms) : -1;
-    if (ready == 1)
+    if (init->parked_fd < 0 || init->parked_pid)
+        return init->parked_pid > 0;
+    if (init_poll(&pfd, wait_ms) == 1)
         init_parked_hello(init);
-    else if (ready == 0 && wait_ms == LATE_MS)
+    else if (wait_ms == LATE_MS)
         _exit(70); /* it may still come, and must not find a program here */
     return init->parked_pid > 0;
 }
@@ -172,7 +173,7 @@ static int take_answer(struct init *init, unsigned proc, bool context, struct co
     char bytes[4096];
     struct pollfd pfd = {.fd = init->parked_fd, .events = POLLIN};
     struct coto_frame frame;
-    int ready = poll(&pfd, 1, ANSWER_MS);
+    int ready = init_poll(&pfd, ANSWER_MS);
     ssize_t n = ready == 1 ? receive_answer(init, context, bytes, sizeof bytes) : -1;
     struct coto_frame_reader reader = {.buf = {.data = bytes, .len = n > 0 ? (size_t)n : 0}};
 

@@ -232,6 +232,7 @@ void launcher_box_ready(struct launcher *l, struct box *box)
         return;
     }
     shelf->starting--;
+    shelf->retry_us = 0; /* whatever it was, it is over */
     channel = shelf->queue;
     if (!channel) {
         put_ready(l, shelf, box);

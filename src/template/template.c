@@ -58,6 +58,7 @@
 
 /* No number is above it, and gVisor takes ~0u for -1. */
 #define LAST_FD 0x7fffffffu
+#define LAST_OPEN 1023u /* a template has a dozen */
 
 static struct {
     int fds[COTO_TEMPLATE_FDS]; /* as they came: pidfd, channel, cgroup */
@@ -261,8 +262,11 @@ int template_serve(int control_fd, bool is_simple)
 static int drop_privilege(void)
 {
     for (unsigned bit = 0; bit < 64; bit++)
-        if (!(t.ask.caps >> bit & 1) && prctl(PR_CAPBSET_DROP, bit, 0, 0, 0))
+        if (!(t.ask.caps >> bit & 1) && prctl(PR_CAPBSET_DROP, bit, 0, 0, 0)) {
+            if (errno != EINVAL)
+                return -1;
             break; /* past the last one */
+        }
     if (t.ask.caps && prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0))
         return -1;
     if (setgroups(0, NULL) && errno != EPERM)
@@ -411,22 +415,30 @@ static int raise_walls(const struct init_report **ret_report, struct coto_err *e
     return 0;
 }
 
+/* A filter of the host's may not know the call. */
+static void close_from(unsigned first, unsigned last)
+{
+    if (syscall(SYS_close_range, first, last, 0u) == 0)
+        return;
+    for (unsigned fd = first; fd <= last && fd <= LAST_OPEN; fd++)
+        close((int)fd);
+}
+
 /* Nothing but 0, 1, 2 stays open; the channel does for a context, and dies with execve. What is open
  * when a context's next program comes is the program before's, and stays too. */
 static void close_others(void)
 {
     static bool is_done;
+    const int keep = spec.context ? channel : 2;
 
     if (spec.context && is_done)
         return;
     is_done = true;
-    if (spec.context) {
-        syscall(SYS_close_range, 3u, (unsigned)channel - 1, 0u);
-        syscall(SYS_close_range, (unsigned)channel + 1, LAST_FD, 0u);
-        return;
-    }
-    syscall(SYS_close_range, 3u, LAST_FD, 0u);
-    channel = -1;
+    if (keep > 2)
+        close_from(3, (unsigned)keep - 1);
+    close_from((unsigned)keep + 1, LAST_FD);
+    if (!spec.context)
+        channel = -1;
 }
 
 /* Whether it is another than the interpreter has, in which case each change of it costs. */

@@ -43,7 +43,7 @@ struct task {
     enum role role;
     bool answer;      /* the call it is in gets our answer */
     bool has_program; /* a copy that was sent one */
-    bool is_ready;    /* it returns from its last call before the program */
+    bool is_ready;    /* it has nothing left to do but close descriptors */
     unsigned long long asked;
 };
 
@@ -177,13 +177,15 @@ static void look_at_copy(struct task *task, const struct __ptrace_syscall_info *
     if (task->role != COPY)
         return;
     task->has_program |= info->entry.nr == SYS_recvmsg;
-    task->is_ready = task->has_program && info->entry.nr == SYS_close_range && info->entry.args[1] == LAST_FD;
+    task->is_ready |= task->has_program && info->entry.nr == SYS_close_range && info->entry.args[1] == LAST_FD;
 }
 
 /* Locks of files are SQLite's, which counts them itself and does not expect that letting go of one can fail. It cannot, nor
- * can taking out of an epoll what is in it. */
+ * can taking out of an epoll what is in it, nor asking for a limit of one's own. */
 static bool is_sure(const struct __ptrace_syscall_info *info)
 {
+    if (info->entry.nr == SYS_prlimit64)
+        return info->entry.args[0] == 0 && info->entry.args[2] == 0;
     if (info->entry.nr == SYS_epoll_ctl)
         return info->entry.args[1] == EPOLL_CTL_DEL;
     return info->entry.nr == SYS_fcntl && (info->entry.args[1] == F_SETLK || info->entry.args[1] == F_SETLKW);
@@ -199,10 +201,12 @@ static void on_call(struct task *task)
         task->answer = false;
         call_answer(task->pid, task->asked, plan.error);
     }
-    if (info.op == PTRACE_SYSCALL_INFO_EXIT && task->is_ready)
-        let_go(task);
     if (info.op != PTRACE_SYSCALL_INFO_ENTRY)
         return;
+    if (task->is_ready && info.entry.nr != SYS_close) {
+        let_go(task);
+        return;
+    }
     look_again(task);
     look_at_copy(task, &info);
     long number = (long)info.entry.nr;

@@ -6,7 +6,7 @@ import pathlib
 BEGIN, END = "<!-- faults -->\n", "<!-- /faults -->\n"
 HEAD = ("| as | scenario | faults | happened | worked | clear error | findings |\n"
         "|---|---|---|---|---|---|---|\n")
-SCENARIOS = 11 # in a whole run: those of faults.py, the library and those of service.py
+SCENARIOS = 13 # in a whole run: those of faults.py, the library and those of service.py
 COLUMNS = ("faults", "happened", "worked", "told", "findings")
 
 

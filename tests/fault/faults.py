@@ -26,7 +26,8 @@ STATUSES = set(range(64, 74)) | {75, 126, 127}
 COMMON = ["ENOMEM", "EIO", "EPERM"]
 ERRORS = {
     "EINTR": "poll ppoll epoll_wait epoll_pwait read write recvmsg sendmsg wait4 openat open splice futex accept4 close "
-             "rt_sigtimedwait pread64",
+             "rt_sigtimedwait pread64 recvfrom",
+    "ECONNRESET": "recvfrom",
     "EAGAIN": "clone clone3 fork vfork getrandom",
     "EMFILE": "openat open pipe2 socketpair socket dup2 dup3 fcntl signalfd4 pidfd_open "
               "memfd_create openat2 open_tree fsopen fsmount landlock_create_ruleset",
@@ -57,6 +58,10 @@ def read_numbers():
 
 
 NAMES = read_numbers()
+
+
+def number_of(name):
+    return next(number for number, known in NAMES.items() if known == name)
 
 
 def errors_of(number):

@@ -17,12 +17,15 @@ import time
 
 from api.daemon import Daemon
 from api.helpers import PATIENCE, wait_until
-from cli.helpers import ROOT, cgroup_directories, read
+from cli.helpers import ROOT, cgroup_directories, descendants, read, status_of
 
 from . import faults
 
 SECONDS = 30 # a request that takes longer hangs
 SETTLE = 10 # what is not gone by then stays
+REFILL = 1 # a pool that is not full by then has met with the fault
+PROGRESS = 100 # faults
+AHEAD = 6 # of a call of the thread that makes network namespaces ahead, more than a hundred of them, one like the other
 CHANNELS = 2 # between front and launcher that are opened on demand, and stay; one lost with each fault is soon more
 HALVES = ("coto-launch", "coto-front")
 # The connection itself: whose call failed cannot tell anybody.
@@ -122,6 +125,16 @@ class Attended(Daemon):
         for row in self.get("/api/v1/sandbox").json["sandboxes"]:
             self.delete(f"/api/v1/sandbox/{row['sandbox_id']}")
 
+    def kept_ready(self):
+        """Interpreters in sandboxes, when none of them nor the launcher is at work. Asks nobody, so that no call is made for it."""
+        rows = descendants(self.keeper)
+        inside = []
+        for pid, row in rows.items():
+            with contextlib.suppress(OSError): # it has ended meanwhile
+                inside += [row] if row[1] == "python3" and len(status_of(pid)["NSpid"].split()) > 1 else []
+        is_at_rest = all(row[2] == "S" for row in [*inside, *(row for row in rows.values() if row[1] == "coto-launch")])
+        return len(inside) if is_at_rest else -1
+
     def parked(self):
         text = self.get("/metrics").body.decode()
         return int(text.split("\ncoto_sandboxes_parked_total ")[1].split()[0])
@@ -183,6 +196,15 @@ def check_result(reply, walls):
 class Scenario:
     """One or more requests; the result of the execution."""
     flags = ("--pool-min=0", "--pool-max=0")
+    # A fault of these brings the end of what has it, and of nothing else.
+    roles = ("front", "launcher", "nets", "first", "init", "thread", "child", "template", "copy", "starter")
+
+    def prepare(self, service):
+        """Before each fault, and before what it is compared with."""
+
+    def is_whole(self, service):
+        """Whether all that it keeps ready is there."""
+        return True
 
     def ask(self, service, walls=None):
         return check_result(service.run(CODE), walls)
@@ -209,17 +231,46 @@ class Cold(Sandbox):
     more = {"cold": True}
 
 
-SCENARIOS = {"service, run": Scenario(), "service, sandbox": Sandbox()}
+class Pool(Scenario):
+    """One that was kept ready, and the next one that takes its place. The front does the same as without a pool."""
+    flags = ("--pool-min=1", "--pool-max=1")
+    roles = tuple(role for role in Scenario.roles if role not in ("front", "starter"))
+    def ask(self, service, walls=None):
+        result = super().ask(service, walls)
+        end = time.monotonic() + REFILL
+        while not self.is_whole(service) and time.monotonic() < end:
+            time.sleep(0.01)
+        return result
+
+    def is_whole(self, service):
+        return service.kept_ready() == 1
+
+
+class First(Scenario):
+    """The first of a service, for which the root is made that those after it share. It is made anew only now and then."""
+    roles = ("launcher", "nets", "first", "init")
+
+    def prepare(self, service):
+        service.stop()
+        service.start()
+
+
+SCENARIOS = {"service, run": Scenario(), "service, sandbox": Sandbox(), "service, pool": Pool(), "service, first": First()}
 
 
 # ---- faults ----
 
 Fault = faults.Fault
 # Of the sockets between its processes: what has come is there, what is sent takes memory.
-POSSIBLE = {"recvmsg": ["EINTR"], "recvfrom": ["EINTR"], "epoll_wait": ["EINTR"], "epoll_pwait": ["EINTR"], "sendmsg": ["EINTR", "EIO"],
+POSSIBLE = {"recvmsg": ["EINTR"], "epoll_wait": ["EINTR"], "epoll_pwait": ["EINTR"], "sendmsg": ["EINTR", "EIO"],
             "futex": ["EINTR"], "poll": ["EINTR"], "statfs": []} # a tmpfs always knows
-# A fault of these brings the end of what has it, and of nothing else.
-ROLES = ("front", "launcher", "first", "init", "thread", "child", "template", "copy", "starter")
+
+
+def is_possible(fault):
+    """Of the connections only those of clients are reset while there is something to read."""
+    if fault.error == "ECONNRESET":
+        return fault.role == "front"
+    return fault.error in POSSIBLE.get(faults.NAMES[fault.number], [fault.error])
 
 
 class Seen:
@@ -230,6 +281,22 @@ class Seen:
         self.result, self.facts = {"walls": walls}, facts
 
 
+def with_own_roots():
+    """What sandboxes are like, by who starts their program, when the root that they share could not be made."""
+    with Attended(*Scenario.flags) as service:
+        service.order("fail", "init", faults.number_of("pivot_root"), 1, errno.EPERM)
+        check_result(service.run(CODE), None)
+        service.order("quiet")
+        is_so = service.fired # else each has its own anyway
+        service.forget()
+        walls = check_result(service.run(CODE), None)["walls"]
+        service.run(CODE, cold=True)
+        service.order("quiet")
+        found = [(role, Seen(walls, facts)) for role, facts in service.programs]
+        assert len(found) == 2 and service.stop() == 0
+        return found if is_so else []
+
+
 class Hunt:
     """Fault after fault in one service, and what came of each."""
 
@@ -238,10 +305,13 @@ class Hunt:
         self.happened = self.worked = self.told = self.restarts = 0
         self.findings, self.notes = [], []
         self.not_made = collections.Counter()
+        self.own_roots = with_own_roots()
         with Attended(*scenario.flags) as self.service:
             self.warm_up()
             self.tried = [fault for fault in self.plan(rounds) if only(fault)][::every]
-            for fault in self.tried:
+            for done, fault in enumerate(self.tried):
+                if done % PROGRESS == 0:
+                    print(f"{done} of {len(self.tried)} faults, {len(self.findings)} findings", flush=True)
                 self.one(fault)
             if self.service.stop() != 0:
                 self.findings.append(f"the service ended badly: {self.service.messages[-2000:]}")
@@ -250,7 +320,7 @@ class Hunt:
         """What a service without faults gives and has."""
         service, scenario = self.service, self.scenario
         service.forget()
-        self.baselines = []
+        self.baselines = list(self.own_roots)
         first = check_result(service.run(CODE), None)
         self.walls, self.all_walls = first["missing_walls"], first["walls"]
         for ask in (scenario.ask, Cold().ask, self.ask_resident, scenario.ask, scenario.ask):
@@ -258,6 +328,7 @@ class Hunt:
             result = ask(service, self.walls)
             self.baselines += [(role, Seen(result.get("walls", self.all_walls), facts)) for role, facts in service.programs]
         assert self.baselines and not set(self.walls) & faults.CORE, self.walls
+        wait_until(lambda: scenario.is_whole(service), "all that is kept ready")
         self.before = service.holdings()
         for name in set(HALVES) & set(self.before):
             self.before[name] = self.before[name] + ["socket"] * CHANNELS
@@ -274,14 +345,17 @@ class Hunt:
     def plan(self, rounds):
         seen = []
         for _ in range(rounds):
+            self.scenario.prepare(self.service)
             self.service.forget()
             self.service.order("list")
             self.scenario.ask(self.service, self.walls)
             self.service.order("quiet")
             seen.append(self.service.calls)
-        calls = {call: max(count[call] for count in seen) for one in seen for call in one if call[0] in ROLES}
+        # What only one of them has made is for the root that sandboxes share, which is made twice a minute (First), or a matter of time.
+        calls = {call: sorted(count[call] for count in seen)[-2:][0] for one in seen for call in one if call[0] in self.scenario.roles}
+        calls = {call: min(many, AHEAD if call[0] == "nets" else many) for call, many in calls.items()}
         sure = {call: min(count[call] for count in seen) for call in calls}
-        return [fault for fault in faults.faults_of(calls, sure) if fault.error in POSSIBLE.get(faults.NAMES[fault.number], [fault.error])]
+        return [fault for fault in faults.faults_of(calls, sure) if is_possible(fault)]
 
     # ---- one ----
 
@@ -294,12 +368,15 @@ class Hunt:
                 break
         if fault.is_sure and not self.service.fired and not found:
             self.notes.append(f"{name}: the call was not made")
-        self.findings += [f"{name}: {what}" for what in found]
+        for what in found:
+            print(f"{name}: {what}", flush=True)
+            self.findings.append(f"{name}: {what}")
         self.not_made[f"{fault.role} {faults.NAMES[fault.number]}"] += self.service.fired is None
         if found:
             self.start_anew()
 
     def try_once(self, fault, name):
+        self.scenario.prepare(self.service)
         self.see_to_template(fault)
         halves = [self.service.child(it) for it in HALVES]
         self.service.forget()
@@ -335,8 +412,11 @@ class Hunt:
             self.told += is_told
             self.worked += not isinstance(outcome, Exception)
         if not isinstance(outcome, Exception):
+            is_watch = fault.role == "copy" and faults.NAMES[fault.number] == "seccomp" and fault.n == 1
             for role, facts in self.service.programs:
-                yield from self.differences(role, facts, outcome)
+                # The first is no wall but tells whether a network namespace is as good as new: without, it is not used again.
+                more = {"Seccomp_filters": str(int(facts["Seccomp_filters"]) + 1)} if is_watch and self.service.fired else {}
+                yield from self.differences(role, {**facts, **more}, outcome)
 
     def differences(self, role, facts, result):
         """Those to the baseline that is nearest."""
@@ -358,13 +438,16 @@ class Hunt:
         end = time.monotonic() + SETTLE
         while (more := self.more()) and time.monotonic() < end:
             time.sleep(0.02)
+            if not self.scenario.is_whole(self.service): # what was made while there was no template waits without an interpreter
+                self.ask_next()
         yield from (f"left in the service: {name} {what}" for name, what in more.items())
 
     def more(self):
         """What it has now and had not before. A half that was started again may not have all of it yet."""
         now = {key: collections.Counter(found) - collections.Counter(self.before[key]) for key, found in self.service.holdings().items()
                if key in self.before}
-        return {key: sorted(found.elements()) for key, found in now.items() if found}
+        more = {key: sorted(found.elements()) for key, found in now.items() if found}
+        return more if self.scenario.is_whole(self.service) else {**more, "not made again": "what is kept ready"}
 
     def ask_next(self):
         """Records that could not be written are written a moment later; until then it is told."""

@@ -14,6 +14,7 @@ import pytest
 
 from cli.helpers import BIN, ROOT, SOURCE, run as coto_run
 from . import counts, faults
+from .faults import number_of
 
 WEAK = pathlib.Path(os.environ.get("COTO_TEST_WEAK_BIN") or SOURCE / "build-weak").resolve()
 EVERY = int(os.environ.get("COTO_FAULT_EVERY", "40"))
@@ -141,10 +142,6 @@ def swept(left):
             break
         assert coto_run("--", "true").status == 0
     return left
-
-
-def number_of(name):
-    return next(number for number, known in faults.NAMES.items() if known == name)
 
 
 def test_a_failure_is_told_in_words(room):

@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define PATIENCE_US 64000 /* the last pause; all of them are twice as long */
+
 struct box {
     struct coto_sandbox base; /* first */
     int channel_fd;
@@ -24,6 +26,19 @@ static int gone(struct coto_err *err)
     return coto_err_remedy(err, "it is started again at once: try again");
 }
 
+/* What was not sent has not happened, and a kernel that had no memory for it may have some in a moment: a sandbox
+ * that nobody could ask to end would stay. Whoever calls is a thread that may wait. */
+static int send_patiently(int fd, const struct coto_buf *buf, int attach_fd)
+{
+    int failed = coto_launch_send(fd, buf, attach_fd);
+
+    for (unsigned us = 1000; failed && errno != EPIPE && errno != ECONNRESET && us <= PATIENCE_US; us *= 2) {
+        usleep(us);
+        failed = coto_launch_send(fd, buf, attach_fd);
+    }
+    return failed;
+}
+
 /* The answer stays in *buf. */
 static int ask(int fd, struct coto_buf *buf, int attach_fd, struct coto_frame *ret_answer,
                int *ret_fd, struct coto_err *err)
@@ -32,7 +47,7 @@ static int ask(int fd, struct coto_buf *buf, int attach_fd, struct coto_frame *r
 
     if (buf->failed)
         return coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "talk to the launcher");
-    if (coto_launch_send(fd, buf, attach_fd))
+    if (send_patiently(fd, buf, attach_fd))
         return gone(err);
     errno = 0;
     if (coto_launch_receive(fd, buf, ret_answer, &got_fd) != 1)
@@ -83,7 +98,7 @@ static void box_kill(struct coto_sandbox *sandbox)
 
     coto_frame_add_num(&buf, COTO_TAG_L_BOX, box->number);
     coto_frame_end(&buf, at);
-    coto_launch_send(box->channel_fd, &buf, -1);
+    send_patiently(box->channel_fd, &buf, -1);
 }
 
 static void box_destroy(struct coto_sandbox *sandbox, struct coto_usage *ret_usage)
