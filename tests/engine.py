@@ -4,6 +4,7 @@ the end of the session; if the session is killed the kernel tells it to stop."""
 import atexit
 import contextlib
 import ctypes
+import fcntl
 import hashlib
 import http.client
 import json
@@ -55,6 +56,14 @@ def root_tar(packages=PACKAGES):
     if tar.exists():
         return tar
     KEPT.mkdir(parents=True, exist_ok=True)
+    with open(KEPT / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # somebody beside us may be making it
+        if not tar.exists():
+            make_root_tar(tar, packages)
+    return tar
+
+
+def make_root_tar(tar, packages):
     with tempfile.TemporaryDirectory(prefix="coto-test-root-", dir=KEPT) as room:
         tree = pathlib.Path(room) / "root"
         subprocess.run(["debootstrap", "--variant=minbase", f"--include={packages}", SUITE, tree], check=True,
@@ -66,7 +75,6 @@ def root_tar(packages=PACKAGES):
         new = pathlib.Path(room) / "root.tar"
         subprocess.run(["tar", "-C", tree, "-cf", new, "--exclude=./dev/*", "."], check=True, timeout=300)
         new.rename(tar)
-    return tar
 
 
 class Engine:

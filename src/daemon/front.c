@@ -12,6 +12,7 @@
 #include "daemon/ceiling.h"
 #include "daemon/confine.h"
 #include "daemon/keeper.h"
+#include "daemon/pages.h"
 #include "daemon/state.h"
 #include "daemon/talk.h"
 #include "http/tls.h"
@@ -510,6 +511,7 @@ static int serve(struct front *f, struct coto_err *err)
         return -1;
     coto_api_watch_pool(f->api);
     coto_talk_send(f->ask->keeper_fd, &ready);
+    coto_pages_let_go();
     return coto_loop_run(f->loop, err);
 }
 

@@ -25,6 +25,7 @@
 #include "daemon/ceiling.h"
 #include "daemon/front.h"
 #include "daemon/notify.h"
+#include "daemon/pages.h"
 #include "daemon/pulse.h"
 #include "daemon/state.h"
 #include "daemon/sweep.h"
@@ -546,6 +547,7 @@ static void reload(struct keeper *k)
             say("reloaded", "");
     }
     coto_notify("READY=1");
+    coto_pages_let_go();
 }
 
 static void look_at_files(struct keeper *k, int64_t now)
@@ -605,6 +607,7 @@ static void on_talk(struct keeper *k)
     fflush(stdout);
     k->was_ready = true;
     coto_notify("READY=1\nSTATUS=serving");
+    coto_pages_let_go();
 }
 
 /* The front first: without it the launcher ends by itself, and cleans up. */

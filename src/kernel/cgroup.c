@@ -280,6 +280,12 @@ static void note(struct coto_cgroup_applied *applied, const char *file, const ch
                  errno == ENOENT ? ctl : strerror(errno));
 }
 
+/* Not a host that has no such limit, or does not let us. */
+static bool may_pass(int error)
+{
+    return error == EINTR || error == EAGAIN || error == ENOMEM || error == ENOSPC || error == EIO;
+}
+
 /* Writes a limit and takes what the kernel answers as the truth. */
 static int64_t set_limit(struct coto_cgroup_applied *applied, int dirfd, const char *file,
                          int64_t value)
@@ -289,7 +295,11 @@ static int64_t set_limit(struct coto_cgroup_applied *applied, int dirfd, const c
     size_t len = (size_t)snprintf(text, sizeof text, "%" PRId64, value);
     coto_auto_fd fd = dirfd < 0 ? -1 : openat(dirfd, file, O_RDWR | O_CLOEXEC);
 
-    if (fd < 0 || write(fd, text, len) != (ssize_t)len) {
+    ssize_t written = fd < 0 ? -1 : write(fd, text, len);
+
+    for (int tries = 0; fd >= 0 && written < 0 && may_pass(errno) && tries < 3; tries++)
+        written = write(fd, text, len);
+    if (written != (ssize_t)len) {
         note(applied, file, "no such limit on this kernel");
         return -1;
     }

@@ -60,6 +60,10 @@ static void run_python(const struct template_kind *kind, const char *script, con
     sigset_t none;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* Its copies inherit that they are the first to go; without the flag the file is not an ordinary user's own. */
+    prctl(PR_SET_DUMPABLE, 1);
+    if (coto_file_write_at(AT_FDCWD, "/proc/self/oom_score_adj", "1000"))
+        _exit(70);
     /* What it imports asks for the host's name; its copies have the sandbox's. Without the right to that
      * python.py forgets it. */
     if (unshare(CLONE_NEWUTS) == 0)
@@ -144,9 +148,6 @@ static void start(struct launcher *l, struct template_kind *kind, struct templat
         close(sv[0]);
         return;
     }
-    char path[48];
-    snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)pid);
-    coto_file_write_at(AT_FDCWD, path, "1000"); /* its copies inherit it */
     *t = (struct template){
         .source = {SOURCE_TEMPLATE, t}, .kind = kind, .pid = pid, .fd = sv[0], .began_us = coto_clock_us()};
     if (launcher_watch(l, sv[0], &t->source)) /* nobody would hear that it is ready */

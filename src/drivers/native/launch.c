@@ -488,6 +488,14 @@ int native_send_ids(struct native *n, struct coto_err *err)
     return 0;
 }
 
+static bool is_whole(const struct coto_ns_set *set)
+{
+    for (int i = 0; i < COTO_NS_COUNT; i++)
+        if (!set->inode[i])
+            return false;
+    return true;
+}
+
 /* The child's uid has no right to a cgroup; it writes through our descriptors. */
 int native_send_cgroup(struct native *n, struct coto_err *err)
 {
@@ -495,8 +503,10 @@ int native_send_cgroup(struct native *n, struct coto_err *err)
     int count = n->has_group ? coto_cgroup_open_join(&n->group, fds) : 0;
     bool again = n->plan->parked && !n->plan->parked_late && count > 0; /* an interpreter will join it, too */
     static struct coto_ns_set own;
-    if (!native_serves || !own.inode[0])
+    if (!native_serves || !is_whole(&own))
         coto_ns_read(&own);
+    if (!is_whole(&own))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "look at our own namespaces");
     n->own_ns = own;
     int failed = count < 0 || coto_fd_send(n->base.stream_fd, COTO_GO_CGROUP, fds, count) ||
                  coto_fd_write_all(n->base.stream_fd, &n->own_ns, sizeof n->own_ns);

@@ -1,6 +1,7 @@
 /* Limits of a native sandbox: its cgroup, and its identity. */
 #include "drivers/native/native.h"
 
+#include "base/units.h"
 #include "base/weak.h"
 #include "drivers/cgroup_walls.h"
 
@@ -8,10 +9,56 @@
 #include <string.h>
 #include <unistd.h>
 
+static struct coto_cgroup_host found;
+static struct coto_cgroup_applied can = {.memory_bytes = -1, .swap_bytes = -1, .pids = -1}; /* what this host has once given */
+
+/* A launcher finds out before its first sandbox what groups here can hold: later nothing but want of something keeps them from it, and
+ * a sandbox without is no answer to that. Twice, since it may want for something now. */
+void native_cgroup_learn(void)
+{
+    const struct coto_cgroup_limits some = {.memory_bytes = 64 << 20,
+                                            .cpus_milli = COTO_UNIT_NONE,
+                                            .pids = 64,
+                                            .iops = COTO_UNIT_NONE};
+    struct coto_cgroup_applied applied;
+    struct coto_cgroup group;
+    char name[sizeof((struct native *)0)->group_name];
+
+    snprintf(name, sizeof name, "coto-%d-learning", (int)getpid());
+    for (int tries = 0; tries < 2 && (can.memory_bytes < 0 || can.pids < 0); tries++) {
+        coto_cgroup_find(&found);
+        if (!found.version || found.must_leave || coto_cgroup_make(&found, name, &some, &group, &applied, NULL))
+            continue;
+        coto_cgroup_remove(&group);
+        can = applied;
+    }
+    if (found.version && !found.must_leave)
+        coto_cgroup_keep_parents(&found);
+}
+
+static int want_of(const struct native *n, const char *limit, const char *why, struct coto_err *err)
+{
+    coto_err_set(err, COTO_ERR_LIMIT, 0, "%s: cannot be had now as before: %.150s", limit, why[0] ? why : n->applied.why);
+    return coto_err_remedy(err, "try again; where it stays so, `coto doctor` tells what the host lacks");
+}
+
+/* why: there is no group at all. */
+static int check_learned(const struct native *n, const char *why, struct coto_err *err)
+{
+    const struct coto_cgroup_limits *l = &n->limits;
+
+    if (l->memory_bytes != COTO_UNIT_NONE && n->applied.memory_bytes < 0 && can.memory_bytes >= 0)
+        return want_of(n, "memory", why, err);
+    if (l->memory_bytes != COTO_UNIT_NONE && l->swap_bytes != COTO_UNIT_NONE && n->applied.swap_bytes < 0 && can.swap_bytes >= 0)
+        return want_of(n, "swap", why, err);
+    if (l->pids != COTO_UNIT_NONE && n->applied.pids < 0 && can.pids >= 0)
+        return want_of(n, "pids", why, err);
+    return 0;
+}
+
 void native_cgroup_find(struct native *n)
 {
     /* A launcher stays where it is. */
-    static struct coto_cgroup_host found;
     if (!native_serves || !found.version || found.must_leave) {
         coto_cgroup_find(&found);
         if (native_serves)
@@ -43,6 +90,9 @@ int native_cgroup_make(struct native *n, struct coto_err *err)
     n->cgroup_host.with_me = n->guard.pid;
     struct coto_err why = {0};
     if (!native_group_take(n) && coto_cgroup_make(&n->cgroup_host, n->group_name, &n->limits, &n->group, &n->applied, &why)) {
+        n->applied = (struct coto_cgroup_applied){-1, -1, -1, -1, -1, "", "", "", "", "", ""};
+        if (check_learned(n, why.text, err))
+            return -1;
         /* Visible, but not ours to use: as good as none, and said so. */
         snprintf(n->cgroup_host.why, sizeof n->cgroup_host.why, "%.199s", why.text);
         n->cgroup_host.version = 0;
@@ -51,7 +101,7 @@ int native_cgroup_make(struct native *n, struct coto_err *err)
     }
     n->has_group = true;
     n->base.counts_cpu = n->limits.account_cpu && !native_serves;
-    return 0;
+    return check_learned(n, "", err);
 }
 
 static struct coto_cgroup_walls walls_of(struct native *n)

@@ -249,6 +249,7 @@ bool native_serves;
 static void native_serve(void)
 {
     native_serves = true;
+    native_cgroup_learn();
     native_launch_serve();
 }
 

@@ -81,6 +81,7 @@ bool native_group_keep(struct native *sandbox, bool is_without_sockets);
 void native_groups_drop(void);
 
 /* limits.c */
+void native_cgroup_learn(void); /* of a launcher, first of all */
 void native_cgroup_find(struct native *sandbox);
 int native_cgroup_make(struct native *sandbox, struct coto_err *err);
 void native_limits_say(struct native *sandbox);
