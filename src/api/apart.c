@@ -39,7 +39,10 @@ static void fill(struct api_outcome *o, const struct api_job *job)
     o->status = job->status;
     o->has_result = job->has_result;
     o->lost = job->lost;
-    o->next_proc = job->sandbox ? job->sandbox->next_proc : 0;
+    if (job->sandbox && job->sandbox->box) {
+        o->next_proc = job->sandbox->next_proc;
+        o->before = job->sandbox->box->before;
+    }
     memcpy(o->code_hash, job->plan.code_hash, sizeof o->code_hash);
     memcpy(o->policy_hash, job->plan.policy_hash, sizeof o->policy_hash);
     if (!job->has_result)
@@ -67,37 +70,43 @@ static void write_outcome(const struct api_job *job)
         unlink(path);
 }
 
+struct request {
+    uint64_t number; /* of the sandbox; 0: it gets one of its own */
+    unsigned next_proc;
+    struct coto_met before;
+};
+
 /* The sandbox as the launcher holds it for the front, which leaves it alone meanwhile. */
-static int take_sandbox(struct api_job *job, int channel, uint64_t number, unsigned next_proc)
+static int take_sandbox(struct api_job *job, int channel, const struct request *request)
 {
     struct coto_launch_held held = {0};
 
-    if (coto_launch_get_held(channel, number, &held, &job->err))
+    if (coto_launch_get_held(channel, request->number, &held, &job->err))
         return -1;
-    if (held.number != number || !held.sandbox)
+    if (held.number != request->number || !held.sandbox)
         return coto_err_set(&job->err, COTO_ERR_NOTFOUND, 0, "the sandbox it was for is gone");
     job->sandbox = api_read_held(job->api, &held);
     if (!job->sandbox)
         return coto_err_set(&job->err, COTO_ERR_LIMIT, 0, "no memory");
     job->sandbox->box = held.sandbox;
-    job->sandbox->next_proc = next_proc;
+    job->sandbox->box->before = request->before;
+    job->sandbox->next_proc = request->next_proc;
     return 0;
 }
 
-static int read_request(struct api_job *job, int fd, uint64_t *ret_number, unsigned *ret_next_proc)
+static int read_request(struct api_job *job, int fd, struct request *ret_request)
 {
     json_t *all = json_loadfd(fd, 0, NULL);
     const char *id, *tenant;
-    json_int_t number;
+    json_int_t number, kills, refused, cpu_us;
     int next_proc;
 
-    if (!all || json_unpack(all, "{s:s, s:s, s:I, s:i, s:O}", "id", &id, "tenant", &tenant, "box",
-                            &number, "next_proc", &next_proc, "body", &job->body))
+    if (!all || json_unpack(all, "{s:s, s:s, s:I, s:i, s:[I,I,I], s:O}", "id", &id, "tenant", &tenant, "box", &number, "next_proc",
+                            &next_proc, "before", &kills, &refused, &cpu_us, "body", &job->body))
         return -1;
     snprintf(job->id, sizeof job->id, "%s", id);
     snprintf(job->caller.tenant, sizeof job->caller.tenant, "%s", tenant);
-    *ret_number = (uint64_t)number;
-    *ret_next_proc = (unsigned)next_proc;
+    *ret_request = (struct request){(uint64_t)number, (unsigned)next_proc, {kills, refused, cpu_us}};
     json_decref(all);
     return 0;
 }
@@ -106,19 +115,18 @@ static _Noreturn void run_apart(struct coto_api *api, const int fds[API_ASYNC_FD
 {
     struct api_job *job = api_job_blank(api);
     int channel = fds[API_ASYNC_CHANNEL];
-    uint64_t number = 0;
-    unsigned next_proc = 0;
+    struct request request = {0};
 
     job->channel = &channel;
     signal(SIGCHLD, SIG_DFL);
-    if (read_request(job, fds[API_ASYNC_REQUEST], &number, &next_proc) ||
+    if (read_request(job, fds[API_ASYNC_REQUEST], &request) ||
         write(fds[API_ASYNC_LOCK], "1", 1) != 1)
         _exit(1);
     coto_own_close(&job->cancel_fd);
     job->cancel_fd = fds[API_ASYNC_CANCEL];
     job->is_async = job->is_execution = true;
-    if ((number == 0 || take_sandbox(job, channel, number, next_proc) == 0) &&
-        coto_launch_stay(channel, number ? job->sandbox->box : NULL, &job->err) == 0) {
+    if ((request.number == 0 || take_sandbox(job, channel, &request) == 0) &&
+        coto_launch_stay(channel, request.number ? job->sandbox->box : NULL, &job->err) == 0) {
         api_execution_set(job);
         job->run(job, channel);
     }

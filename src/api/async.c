@@ -131,8 +131,11 @@ static void take_outcome(struct api_job *job)
     job->result.exit_code = o->exit_code;
     job->result.duration_us = o->duration_us;
     memcpy(job->result.started_at, o->started_at, sizeof o->started_at);
-    if (job->sandbox && !job->is_apart && o->next_proc) /* 0: its process never had the sandbox */
+    if (job->sandbox && !job->is_apart && o->next_proc) { /* 0: its process never had the sandbox */
         job->sandbox->next_proc = o->next_proc;
+        if (job->sandbox->box)
+            job->sandbox->box->before = o->before;
+    }
     free(o);
 }
 
@@ -149,9 +152,11 @@ static int open_channel(struct coto_api *api, struct coto_err *err)
 static int write_request(const struct api_job *job)
 {
     const struct api_sandbox *s = job->sandbox;
-    json_t *all = json_pack("{s:s, s:s, s:I, s:i, s:O}", "id", job->id, "tenant", job->caller.tenant,
+    const struct coto_met before = s ? s->box->before : (struct coto_met){0};
+    json_t *all = json_pack("{s:s, s:s, s:I, s:i, s:[I,I,I], s:O}", "id", job->id, "tenant", job->caller.tenant,
                             "box", (json_int_t)(s ? coto_launch_number(s->box) : 0), "next_proc",
-                            s ? (int)s->next_proc : 0, "body", job->body);
+                            s ? (int)s->next_proc : 0, "before", (json_int_t)before.oom_kills,
+                            (json_int_t)before.pids_refused, (json_int_t)before.cpu_us, "body", job->body);
     char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
     char path[PATH];
 

@@ -19,6 +19,7 @@ struct api_outcome {
     int status;
     bool has_result, lost;
     unsigned next_proc;
+    struct coto_met before; /* with this one's */
     enum coto_verdict verdict;
     struct coto_facts facts;
     int exit_code;

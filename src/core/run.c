@@ -407,7 +407,7 @@ static void check_memory(struct coto_session *s)
     struct coto_usage usage;
 
     s->sandbox->driver->usage(s->sandbox, &usage);
-    if (usage.is_over || usage.oom_kills - s->sandbox->oom_kills_before > OOM_KILLS_MAX)
+    if (usage.is_over || usage.oom_kills - s->sandbox->before.oom_kills > OOM_KILLS_MAX)
         coto_session_end(s, COTO_END_MEMORY);
 }
 
@@ -641,7 +641,7 @@ static int conclude(struct coto_session *s, struct coto_err *err)
     /* A program can send itself SIGXCPU: only with the time used up is it the limit's. Half
      * of it, because the kernel's alarm counts ticks and the account does not. */
     int64_t cpu_us = used->cpu_user_us + used->cpu_system_us;
-    int64_t *spent_us = s->keep ? &s->sandbox->cpu_spent_us : NULL;          /* else it is gone */
+    int64_t *spent_us = s->keep ? &s->sandbox->before.cpu_us : NULL;          /* else it is gone */
     int64_t before_us = spent_us && s->plan->context ? *spent_us : 0; /* the kernel's limit is the interpreter's */
     r->facts.cpu_limited = s->plan->cpu_time_ms != COTO_UNIT_NONE && before_us + cpu_us >= s->plan->cpu_time_ms * 500;
     if (spent_us && cpu_us > 0)
@@ -691,12 +691,12 @@ static void of_this_run(struct coto_sandbox *sandbox, struct coto_usage *usage)
     int64_t kills = usage->oom_kills;
     int64_t refused = usage->pids_refused;
 
-    if (kills < sandbox->oom_kills_before || refused < sandbox->pids_refused_before)
+    if (kills < sandbox->before.oom_kills || refused < sandbox->before.pids_refused)
         return; /* nobody counts any more: the sandbox is gone */
-    usage->oom_kills -= sandbox->oom_kills_before;
-    usage->pids_refused -= sandbox->pids_refused_before;
-    sandbox->oom_kills_before = kills;
-    sandbox->pids_refused_before = refused;
+    usage->oom_kills -= sandbox->before.oom_kills;
+    usage->pids_refused -= sandbox->before.pids_refused;
+    sandbox->before.oom_kills = kills;
+    sandbox->before.pids_refused = refused;
 }
 
 void coto_core_adopt(struct coto_sandbox *sandbox)

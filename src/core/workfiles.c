@@ -33,7 +33,7 @@ static int ended(struct coto_workfiles *files, struct coto_err *err)
     struct coto_usage usage = COTO_USAGE_NONE;
 
     lose(files, "the sandbox has ended", err);
-    if (sandbox->driver->usage(sandbox, &usage) || usage.oom_kills <= sandbox->oom_kills_before)
+    if (sandbox->driver->usage(sandbox, &usage) || usage.oom_kills <= sandbox->before.oom_kills)
         return -1;
     coto_err_set(err, COTO_ERR_INPUT, 0, "files: its memory limit has ended the sandbox");
     err->sys_errno = ENOSPC;

@@ -66,7 +66,7 @@ static void say_limit(const struct coto_cgroup_walls *w, enum coto_wall wall, in
     if (!(w->plan->want >> wall & 1))
         return;
     snprintf(value, sizeof value, "%" PRId64, applied);
-    snprintf(mechanism, sizeof mechanism, "cgroup v%d %.30s", w->host->version, file);
+    snprintf(mechanism, sizeof mechanism, "cgroup v%d %.36s", w->host->version, file);
     coto_wall_say(state, applied >= 0, applied >= 0 ? mechanism : "", applied >= 0 ? value : "");
     if (applied < 0)
         snprintf(state->note, sizeof state->note, "%.150s",

@@ -110,6 +110,11 @@ struct coto_driver {
 };
 
 /* What every driver's sandbox starts with; drivers embed it first. */
+/* What programs that ran in a sandbox earlier have met and used. */
+struct coto_met {
+    int64_t oom_kills, pids_refused, cpu_us;
+};
+
 struct coto_sandbox {
     const struct coto_driver *driver;
     int stream_fd;   /* byte stream to and from coto-init, non-blocking; -1 none */
@@ -128,7 +133,7 @@ struct coto_sandbox {
     bool counts_cpu;        /* usage() is at hand and has the CPU time of the whole tree */
     bool cpu_time_by_usage; /* cpu-time can be watched through usage() */
     bool watches_memory;    /* usage() tells, while it runs, what the memory limit has met */
-    int64_t oom_kills_before, pids_refused_before, cpu_spent_us; /* by programs that ran in it earlier */
+    struct coto_met before;
     const char *guest_kernel; /* programs run on a kernel of this one's, not the host's; NULL */
     char runtime[160];        /* what runs the sandbox, its version; "" nothing to tell */
     struct coto_wall_state walls[COTO_WALL_COUNT];

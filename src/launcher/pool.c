@@ -134,9 +134,11 @@ static void start_for_shelf(struct launcher *l, struct shelf *shelf)
         shelf->starting++;
         return;
     }
-    /* Whoever waits is told why; without anybody the next tick tries again. */
+    /* Whoever waits is told why; without anybody it is tried again later. */
     l->status.failed++;
     struct channel *channel = shelf->queue;
+    if (!channel)
+        shelf->retry_us = coto_clock_us() + RETRY_US;
     if (channel && shelf->starting == 0) {
         shelf->queue = channel->next;
         if (!shelf->queue)

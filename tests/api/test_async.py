@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from .helpers import wait_until
+from .helpers import ROOT, wait_until
 from .spec import Spec
 
 
@@ -28,6 +28,23 @@ def status(service, execution, **options):
 
 def ended(service, execution):
     return wait_until(lambda: (row := status(service, execution))["state"] not in ("queued", "running") and row, "its end")
+
+
+if ROOT: # whose sandboxes have a group that counts
+    def test_what_earlier_programs_met_is_not_its_own(service):
+        """Nor is what it has met that of the next: the kernel counts for the whole sandbox."""
+        box = f"/api/v1/sandbox/{service.create(resource_limits={'memory_mb': 64})['sandbox_id']}"
+        hog, fail = "x = bytearray(300 << 20)", "raise SystemExit(3)"
+
+        def at_once(code):
+            result = service.post(f"{box}/execute", code=code).json
+            return result["verdict"], result["oom_kills"]
+
+        def later(code):
+            result = ended(service, begin(service, code, f"{box}/execute"))["result"]
+            return result["verdict"], result["oom_kills"]
+        assert at_once(hog) == ("oom", 1) and later(fail) == ("nonzero", 0) and at_once(fail) == ("nonzero", 0)
+        assert later(hog) == ("oom", 1) and at_once(fail) == ("nonzero", 0) and later(fail) == ("nonzero", 0)
 
 
 def test_a_result_is_fetched_later(service):

@@ -90,18 +90,11 @@ static bool is_as_new(struct native *n)
            used.pids_peak <= PROCESSES_AT_START && !used.is_over;
 }
 
-/* One that could not be given a limit is none to give to the next, which may have better luck. */
-static bool has_all(const struct native *n)
-{
-    return (n->limits.memory_bytes == COTO_UNIT_NONE || n->applied.memory_bytes >= 0) &&
-           (n->limits.pids == COTO_UNIT_NONE || n->applied.pids >= 0);
-}
-
-/* Sockets have memory of their own. While an interpreter was on its way into it, somebody who brings it may join the
+/* One that could not be given a limit is none to give to the next, which may have better luck. Sockets have memory of their own. While an interpreter was on its way into it, somebody who brings it may join the
  * group even now. */
 bool native_group_keep(struct native *n, bool is_without_sockets)
 {
-    if (!can_keep(n) || !has_all(n) || !is_without_sockets || n->base.parked_fd >= 0 || coto_cgroup_wake(&n->group) || !is_as_new(n))
+    if (!can_keep(n) || !native_cgroup_has_all(n) || !is_without_sockets || n->base.parked_fd >= 0 || coto_cgroup_wake(&n->group) || !is_as_new(n))
         return false;
     if (kept_count == KEPT_MAX) { /* of limits that nobody asks for any more, perhaps */
         struct kept oldest = take_out(0);

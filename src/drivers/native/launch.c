@@ -500,14 +500,16 @@ static bool is_whole(const struct coto_ns_set *set)
 int native_send_cgroup(struct native *n, struct coto_err *err)
 {
     int fds[COTO_CG_COUNT] = {-1};
-    int count = n->has_group ? coto_cgroup_open_join(&n->group, fds) : 0;
-    bool again = n->plan->parked && !n->plan->parked_late && count > 0; /* an interpreter will join it, too */
     static struct coto_ns_set own;
     if (!native_serves || !is_whole(&own))
         coto_ns_read(&own);
     if (!is_whole(&own))
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "look at our own namespaces");
     n->own_ns = own;
+    if (n->has_group && n->group.version == 2 && !n->is_born_in_group)
+        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "coto-init is not in its cgroup");
+    int count = n->has_group ? coto_cgroup_open_join(&n->group, fds) : 0;
+    bool again = n->plan->parked && !n->plan->parked_late && count > 0; /* an interpreter will join it, too */
     int failed = count < 0 || coto_fd_send(n->base.stream_fd, COTO_GO_CGROUP, fds, count) ||
                  coto_fd_write_all(n->base.stream_fd, &n->own_ns, sizeof n->own_ns);
     int saved = errno;

@@ -27,10 +27,15 @@ void native_cgroup_learn(void)
     snprintf(name, sizeof name, "coto-%d-learning", (int)getpid());
     for (int tries = 0; tries < 2 && (can.memory_bytes < 0 || can.pids < 0); tries++) {
         coto_cgroup_find(&found);
-        if (!found.version || found.must_leave || coto_cgroup_make(&found, name, &some, &group, &applied, NULL))
+        if (!found.version || found.must_leave)
+            continue;
+        coto_cgroup_remove_named(&found, name); /* of one that was killed and had our number */
+        if (coto_cgroup_make(&found, name, &some, &group, &applied, NULL))
             continue;
         coto_cgroup_remove(&group);
-        can = applied;
+        can.memory_bytes = applied.memory_bytes >= 0 ? applied.memory_bytes : can.memory_bytes;
+        can.swap_bytes = applied.swap_bytes >= 0 ? applied.swap_bytes : can.swap_bytes;
+        can.pids = applied.pids >= 0 ? applied.pids : can.pids;
     }
     if (found.version && !found.must_leave)
         coto_cgroup_keep_parents(&found);
@@ -40,6 +45,14 @@ static int want_of(const struct native *n, const char *limit, const char *why, s
 {
     coto_err_set(err, COTO_ERR_LIMIT, 0, "%s: cannot be had now as before: %.150s", limit, why[0] ? why : n->applied.why);
     return coto_err_remedy(err, "try again; where it stays so, `coto doctor` tells what the host lacks");
+}
+
+bool native_cgroup_has_all(const struct native *n)
+{
+    const struct coto_cgroup_limits *l = &n->limits;
+
+    return (l->memory_bytes == COTO_UNIT_NONE || n->applied.memory_bytes >= 0) && (l->pids == COTO_UNIT_NONE || n->applied.pids >= 0) &&
+           (l->memory_bytes == COTO_UNIT_NONE || l->swap_bytes == COTO_UNIT_NONE || n->applied.swap_bytes >= 0 || can.swap_bytes < 0);
 }
 
 /* why: there is no group at all. */

@@ -102,9 +102,12 @@ static bool is_cgroup_v2(void)
 {
     static int is = -1; /* nobody mounts another one while we run */
 
-    if (is < 0)
-        is = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0;
-    return is;
+    for (int tries = 0; is < 0 && tries < 3; tries++) {
+        int failed = access("/sys/fs/cgroup/cgroup.controllers", F_OK);
+        if (!failed || errno == ENOENT)
+            is = !failed;
+    }
+    return is > 0;
 }
 
 static void choose_lender(struct native *n)
@@ -165,6 +168,7 @@ static int create_parts(struct native *n, bool verbose, struct coto_err *err)
         int into = n->has_group ? coto_cgroup_clone_fd(&n->group) : -1;
         if (native_launch(n, into, err))
             return -1;
+        n->is_born_in_group = into >= 0;
     }
     say_landlock(n);
     if (native_send_setup(n, verbose, err) || native_send_ids(n, err))

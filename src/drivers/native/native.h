@@ -46,6 +46,7 @@ struct native {
     struct coto_cgroup group;
     struct coto_cgroup_limits limits;
     bool has_group;
+    bool is_born_in_group; /* v2 */
     int join_fds[COTO_CG_COUNT]; /* what a second process joins it by, until that has them */
     int join_count;
     struct coto_cgroup_applied applied;
@@ -82,6 +83,7 @@ void native_groups_drop(void);
 
 /* limits.c */
 void native_cgroup_learn(void); /* of a launcher, first of all */
+bool native_cgroup_has_all(const struct native *sandbox); /* that it wants and that the host can give */
 void native_cgroup_find(struct native *sandbox);
 int native_cgroup_make(struct native *sandbox, struct coto_err *err);
 void native_limits_say(struct native *sandbox);
