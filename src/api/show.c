@@ -43,7 +43,7 @@ void api_write_limits(const struct coto_plan *plan, coto_wallset missing, struct
         {"timeout_seconds", plan->timeout_ms, 1000, COTO_WALL_TIMEOUT}, {"memory_mb", plan->memory_bytes, COTO_MB, COTO_WALL_MEMORY},
         {"cpu", plan->cpus_milli, 1000, COTO_WALL_CPU},                 {"pids", plan->pids, 1, COTO_WALL_PIDS},
         {"disk_mb", plan->disk_bytes, COTO_MB, COTO_WALL_DISK},         {"tmp_mb", plan->tmp_bytes, COTO_MB, COTO_WALL_DISK},
-        {"output_bytes", plan->output_bytes, 1, COTO_WALL_OUTPUT},
+        {"ptys", plan->ptys, 1, COTO_WALL_MOUNTNS},                     {"output_bytes", plan->output_bytes, 1, COTO_WALL_OUTPUT},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)

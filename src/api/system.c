@@ -263,6 +263,7 @@ static void say_most(const struct coto_policy *ceiling, struct coto_json *json)
         .pids = coto_policy_num(ceiling, COTO_OPT_PIDS),
         .disk_bytes = coto_policy_num(ceiling, COTO_OPT_DISK),
         .tmp_bytes = coto_policy_num(ceiling, COTO_OPT_TMP_SIZE),
+        .ptys = coto_policy_num(ceiling, COTO_OPT_PTYS),
         .output_bytes = coto_policy_num(ceiling, COTO_OPT_OUTPUT_LIMIT),
     };
 

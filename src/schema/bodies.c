@@ -29,7 +29,7 @@ const struct coto_body_field coto_body_fields[] = {
       "reaches the code as JSON on its standard input, its numbers as they were written; not together with stdin or stdin_base64")
     F(IN_RUNS, "stdin", TEXT, none, PLAIN, 0, 16 * COTO_MB, "",
       "standard input of the code; not together with input or stdin_base64")
-    F(IN_RUNS, "stdin_base64", TEXT, none, PLAIN, 0, 22 * COTO_MB, "",
+    F(IN_RUNS, "stdin_base64", TEXT, none, PLAIN, 0, 16 * COTO_MB, "",
       "the same as bytes, for what is no UTF-8 text; not together with input or stdin")
     F(IN_RUNS, "args", TEXTS, none, PLAIN, 0, 4096, "", "arguments of the program")
     F(IN_ALL, "env", PAIRS, none, PLAIN, 0, 1024, "",
@@ -198,6 +198,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(in_force), "pids", INT, none, MUST_NULL, 0, 0, "", "processes and threads")
     F(IN(in_force), "disk_mb", NUMBER, none, MUST_NULL, -1, 0, "", "workspace, in MiB")
     F(IN(in_force), "tmp_mb", NUMBER, none, MUST_NULL, -1, 0, "", "/tmp, and as much again /dev/shm, in MiB")
+    F(IN(in_force), "ptys", INT, none, MUST_NULL, 0, 0, "", "terminals that programs can open")
     F(IN(in_force), "output_bytes", INT, none, MUST_NULL, 0, 0, "", "of each of standard output and error of an execution; of either a reply holds 10 MiB at most, a stream all")
     F(IN(sandboxes), "sandboxes", LIST, sandbox, MUST, 0, 0, "", "in no order")
     F(IN(destroyed), "destroyed", BOOL, none, MUST, 0, 0, "", "nothing of it is left")

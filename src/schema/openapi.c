@@ -474,6 +474,12 @@ static void add_callback(struct coto_json *json)
         coto_json_end(json, '}');
 }
 
+/* Where nothing has to be said nothing has to be sent. */
+static bool needs_body(enum coto_body body)
+{
+    return body != COTO_BODY_create && body != COTO_BODY_extend;
+}
+
 static void add_operation(struct coto_json *json, int endpoint)
 {
     const struct coto_endpoint *e = &coto_endpoints[endpoint];
@@ -492,7 +498,7 @@ static void add_operation(struct coto_json *json, int endpoint)
     add_parameters(json, endpoint);
     if (e->request) {
         coto_json_begin(json, "requestBody", '{');
-        coto_json_bool(json, "required", true);
+        coto_json_bool(json, "required", needs_body(e->request));
         add_content(json, e->request);
         coto_json_end(json, '}');
     }

@@ -477,7 +477,7 @@ def test_limits_in_force_are_told(service):
         assert service.delete(url).status < 300
         return shown
     plain = limits()
-    assert plain["isolation_level"] == "standard"
+    assert (plain["isolation_level"], plain["limits"]["ptys"]) == ("standard", 0)
     assert (plain["limits"]["timeout_seconds"], plain["limits"]["memory_mb"], plain["limits"]["pids"]) == (30, 512 if CGROUPS else None, 128), plain
     own = limits(timeout_seconds=2.5, resource_limits={"memory_mb": 100.5, "cpu": 0.5, "pids": 7, "disk_mb": 10, "tmp_size": "3m"})["limits"]
     assert [own[key] for key in ("timeout_seconds", "memory_mb", "cpu", "pids", "disk_mb", "tmp_mb")] == [2.5, 100.5 if CGROUPS else None, 0.5 if CGROUPS else None, 7, 10, 3], own
@@ -500,6 +500,7 @@ def test_capabilities_tell_what_may_be_asked_for(make_service):
     told = service.get("/api/v1/capabilities").json
     assert told["profiles"] == ["default", "enis"]
     assert (told["at_most"]["memory_mb"], told["at_most"]["timeout_seconds"], told["limits"]["timeout_seconds"]) == (1024, 60, 30), told
+    assert (told["at_most"]["ptys"], told["limits"]["ptys"]) == (0, 0), told
     for most, limits in ((True, {"memory_mb": told["at_most"]["memory_mb"]}), (False, {"memory_mb": told["at_most"]["memory_mb"] + 1})):
         assert (service.post("/api/v1/run", code="1", resource_limits=limits).status == 200) == most
     for most, seconds in ((True, 60), (False, 61)):
