@@ -42,6 +42,7 @@ if ROOT: # whose sandboxes have a group that counts
 
         def later(code):
             result = ended(service, begin(service, code, f"{box}/execute"))["result"]
+            wait_until(lambda: service.get(box).json["state"] == "idle", "the sandbox")  # the record may come first
             return result["verdict"], result["oom_kills"]
         assert at_once(hog) == ("oom", 1) and later(fail) == ("nonzero", 0) and at_once(fail) == ("nonzero", 0)
         assert later(hog) == ("oom", 1) and at_once(fail) == ("nonzero", 0) and later(fail) == ("nonzero", 0)
