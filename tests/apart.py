@@ -82,7 +82,7 @@ def join_new(place):
         if os.path.exists(f"{group}/{name}"):
             write(f"{group}/{name}", read(f"{place}/{name}"))
     with contextlib.suppress(OSError):  # nor take on a real-time class; groups share what there is of it
-        write(f"{group}/cpu.rt_runtime_us", str(int(read(f"{place}/cpu.rt_runtime_us")) // 4))
+        write(f"{group}/cpu.rt_runtime_us", str(int(read(f"{place}/cpu.rt_runtime_us")) // 8))
     write(f"{group}/cgroup.procs", str(os.getpid()))
 
 
