@@ -306,9 +306,10 @@ def with_own_roots():
         service.forget()
         walls = check_result(service.run(CODE), None)["walls"]
         service.run(CODE, cold=True)
+        Sandbox().ask(service) # whose interpreter keeps a channel
         service.order("quiet")
         found = [(role, Seen(walls, facts)) for role, facts in service.programs]
-        assert len(found) == 2 and service.stop() == 0
+        assert len(found) == 3 and service.stop() == 0
         return found
 
 
