@@ -6,7 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* What was changed in code goes too: an operator's uprobes in libraries are to be set after the start. What the linker has filled in lies in segments that can be written, also where it is read-only by now (RELRO). */
+/* What the linker has filled in lies in segments that can be written, also where it is read-only by now (RELRO). What was
+ * changed in code goes: an operator's uprobes in libraries are to be set after the start. */
 static int let_go(struct dl_phdr_info *info, size_t size, void *arg)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);

@@ -109,12 +109,12 @@ struct coto_driver {
     void (*destroy)(struct coto_sandbox *sandbox, struct coto_usage *ret_usage);
 };
 
-/* What every driver's sandbox starts with; drivers embed it first. */
 /* What programs that ran in a sandbox earlier have met and used. */
 struct coto_met {
     int64_t oom_kills, pids_refused, cpu_us;
 };
 
+/* What every driver's sandbox starts with; drivers embed it first. */
 struct coto_sandbox {
     const struct coto_driver *driver;
     int stream_fd;   /* byte stream to and from coto-init, non-blocking; -1 none */

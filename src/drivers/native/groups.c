@@ -90,8 +90,8 @@ static bool is_as_new(struct native *n)
            used.pids_peak <= PROCESSES_AT_START && !used.is_over;
 }
 
-/* One that could not be given a limit is none to give to the next, which may have better luck. Sockets have memory of their own. While an interpreter was on its way into it, somebody who brings it may join the
- * group even now. */
+/* One that could not be given a limit is none to give to the next, which may have better luck. Sockets have memory of
+ * their own. While an interpreter was on its way into it, somebody who brings it may join the group even now. */
 bool native_group_keep(struct native *n, bool is_without_sockets)
 {
     if (!can_keep(n) || !native_cgroup_has_all(n) || !is_without_sockets || n->base.parked_fd >= 0 || coto_cgroup_wake(&n->group) || !is_as_new(n))
