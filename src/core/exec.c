@@ -164,7 +164,8 @@ static int add_walls(struct coto_session *s)
     return 0;
 }
 
-/* The language's own tool, with a text that takes the program, and those after it, from init. */
+/* The language's own tool, with a text that takes the program, and those after it, from init. It is larger than all the rest,
+ * and rarely needed: behind that, where init leaves it (init/parked.c). */
 static void add_resident(struct coto_session *s)
 {
     const char *const argv[] = {s->plan->stages[s->stage].argv.items[0], "-c", s->plan->resident, "-", "-", ""};
@@ -199,7 +200,6 @@ int coto_exec_send(struct coto_session *s, int stage)
                            !s->sandbox->stays);
     coto_frame_add_num(out, COTO_TAG_PARKED, plan->parked);
     coto_frame_add_num(out, COTO_TAG_CONTEXT, plan->context);
-    add_resident(s);
     coto_frame_add_num(out, COTO_TAG_NOEXEC, plan->noexec);
     if (plan->timeout_ms != COTO_UNIT_NONE && coto_up("timeout") && !s->ahead)
         coto_frame_add_num(out, COTO_TAG_TIMEOUT_MS, (uint64_t)plan->timeout_ms + 100);
@@ -207,6 +207,7 @@ int coto_exec_send(struct coto_session *s, int stage)
     add_paths(s);
     if (add_walls(s))
         return -1;
+    add_resident(s);
     coto_frame_end(out, at);
     if (!out->failed)
         return 0;

@@ -70,6 +70,17 @@ bool init_parked_wait(struct init *init)
     return init->parked_pid > 0;
 }
 
+/* All but RESIDENT, which stands last: an interpreter that is there has no use for it. */
+static size_t len_of_program(const struct coto_frame *frame)
+{
+    struct coto_field field = {0};
+    const unsigned char *before = frame->payload;
+
+    while (coto_field_next(frame, &field) == 1 && field.tag != COTO_TAG_RESIDENT)
+        before = field.data + field.len;
+    return (size_t)(before - frame->payload);
+}
+
 /* Its stdio and, with the first, a /proc to ask for its AppArmor profile in: by the second it has
  * run user code, which must not get hold of that. */
 static int send_program(const struct init *init, const struct coto_frame *frame, const int stdio[3])
@@ -80,13 +91,15 @@ static int send_program(const struct init *init, const struct coto_frame *frame,
     } control = {0};
     const int fds[4] = {stdio[0], stdio[1], stdio[2], init->labels_fd};
     const size_t size = (init->labels_fd < 0 || init->has_answered ? 3 : 4) * sizeof(int);
-    /* The payload lies behind its header in the reader's buffer. */
-    struct iovec iov = {(void *)(frame->payload - COTO_FRAME_HEADER), frame->len + COTO_FRAME_HEADER};
-    struct msghdr msg = {.msg_iov = &iov,
-                         .msg_iovlen = 1,
+    const struct coto_frame program = {.type = frame->type, .proc = frame->proc, .len = len_of_program(frame)};
+    unsigned char head[COTO_FRAME_HEADER];
+    struct iovec iov[2] = {{head, sizeof head}, {(void *)frame->payload, program.len}};
+    struct msghdr msg = {.msg_iov = iov,
+                         .msg_iovlen = 2,
                          .msg_control = &control,
                          .msg_controllen = CMSG_SPACE(size)};
 
+    coto_frame_head(&program, head);
     control.head.cmsg_level = SOL_SOCKET;
     control.head.cmsg_type = SCM_RIGHTS;
     control.head.cmsg_len = CMSG_LEN(size);

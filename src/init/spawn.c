@@ -145,13 +145,14 @@ static int start_resident(struct init *init, const struct coto_frame *frame, str
 {
     struct init_spec spec = *call->spec;
     int stdin_fd = call->fds[0];
+    coto_auto_strv argv = {0};
     int sv[2];
 
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv)) {
+    if (init_spec_resident(frame, &argv) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv)) {
         close_all(call->fds);
         return coto_err_set(err, COTO_ERR_LIMIT, errno, "resident");
     }
-    spec.argv = spec.resident;
+    spec.argv = argv;
     call->spec = &spec;
     call->fds[0] = sv[1];
     pid_t pid = clone_child(stack + sizeof stack, call);
@@ -197,7 +198,7 @@ static int start(struct init *init, const struct coto_frame *frame, const struct
     }
     coto_own_close(&init->late_fd); /* nobody comes where this has run */
     init_sockets_used(init);        /* nobody watches what it does */
-    if (spec->context && spec->resident.count && init->parked_fd < 0)
+    if (spec->context && spec->has_resident && init->parked_fd < 0)
         return start_resident(init, frame, &call, proc, err);
     proc->pid = clone_child(stack + sizeof stack, &call);
     int saved = errno;

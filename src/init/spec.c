@@ -10,7 +10,6 @@ void init_spec_fini(struct init_spec *spec)
     coto_strv_fini(&spec->env);
     coto_strv_fini(&spec->writable);
     coto_strv_fini(&spec->full_paths);
-    coto_strv_fini(&spec->resident);
     free(spec->cwd);
     free(spec->apparmor);
     free(spec->filter);
@@ -65,8 +64,9 @@ static int take_field(struct init_spec *spec, const struct coto_field *field)
         return add_text(&spec->argv, field);
     case COTO_TAG_ENV:
         return add_text(&spec->env, field);
-    case COTO_TAG_RESIDENT:
-        return add_text(&spec->resident, field);
+    case COTO_TAG_RESIDENT: /* read once it is needed */
+        spec->has_resident = true;
+        return 0;
     case COTO_TAG_WRITABLE:
         return add_text(&spec->writable, field);
     case COTO_TAG_FULL_PATH:
@@ -119,6 +119,16 @@ static int take_field(struct init_spec *spec, const struct coto_field *field)
     default:
         return 0;
     }
+}
+
+int init_spec_resident(const struct coto_frame *frame, struct coto_strv *ret_argv)
+{
+    struct coto_field field = {0};
+
+    while (coto_field_next(frame, &field) == 1)
+        if (field.tag == COTO_TAG_RESIDENT && add_text(ret_argv, &field))
+            return -1;
+    return 0;
 }
 
 int init_spec_parse(const struct coto_frame *frame, struct init_spec *spec, struct coto_err *err)

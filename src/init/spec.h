@@ -13,7 +13,7 @@
 #define INIT_RLIMITS 16
 
 struct init_spec {
-    struct coto_strv argv, env, writable, full_paths, resident;
+    struct coto_strv argv, env, writable, full_paths;
     char *cwd;
     char *apparmor; /* NULL: none */
     bool apparmor_must;
@@ -22,7 +22,7 @@ struct init_spec {
     int keep_fds[4]; /* above 2: stay open until execve, or until the caller closes them */
     bool is_bounded; /* coto_caps_is_bounded was true in this process or its parent */
     uint64_t uid, gid, caps;
-    bool has_uid, frames, noexec, own_dev, parked, context, kill_on_exit, spares, bye_on_exit;
+    bool has_uid, frames, noexec, own_dev, parked, context, has_resident, kill_on_exit, spares, bye_on_exit;
     uint64_t ignored; /* signals the caller may have left ignored, bit 0 is signal 1 */
     uint64_t umask_bits, timeout_ms, landlock_abi;
     struct {
@@ -36,4 +36,6 @@ struct init_spec {
 
 /* Start with a zeroed struct; release it in any case. */
 int init_spec_parse(const struct coto_frame *frame, struct init_spec *spec, struct coto_err *err);
+/* What RESIDENT names: has_resident. The caller releases it in any case. */
+int init_spec_resident(const struct coto_frame *frame, struct coto_strv *ret_argv);
 void init_spec_fini(struct init_spec *spec);

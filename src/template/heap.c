@@ -15,9 +15,6 @@
 #include "template/python.h"
 #include "template/template.h"
 
-#include "base/own.h"
-
-#include <fcntl.h>
 #include <link.h>
 #include <malloc.h>
 #include <stdint.h>
@@ -135,29 +132,29 @@ static void use_huge_pages(char *from, char *to)
     madvise(first, (size_t)(last - first), MADV_COLLAPSE);
 }
 
-/* By /proc/self/mem, which leaves the mapping's protection alone. Where that is forbidden a copy has its faults. */
-static int own_a_page(struct dl_phdr_info *object, size_t size, void *mem_fd)
+/* By the protection of the whole, so that it stays one mapping, and not by /proc/self/mem: a template whose files are all
+ * read-only (launcher/view.c) cannot write to that. Nobody else runs meanwhile. Where the host forbids it a copy has its faults. */
+static int own_a_page(struct dl_phdr_info *object, size_t size, void *arg)
 {
-    bool is_used = object->dlpi_name[0] == '\0' || strstr(object->dlpi_name, "/libc.so");
+    static const char *const used[] = {"/libc.so", "/coto-template"};
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    bool is_used = object->dlpi_name[0] == '\0';
 
     (void)size;
+    (void)arg;
+    for (size_t i = 0; i < sizeof used / sizeof *used; i++)
+        is_used = is_used || strstr(object->dlpi_name, used[i]);
     for (int i = 0; is_used && i < object->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &object->dlpi_phdr[i];
-        uintptr_t address = object->dlpi_addr + part->p_vaddr;
-        char byte;
-        if (part->p_type == PT_LOAD && !(part->p_flags & PF_W) &&
-            pread(*(int *)mem_fd, &byte, 1, (off_t)address) == 1)
-            (void)!pwrite(*(int *)mem_fd, &byte, 1, (off_t)address);
+        char *first = (char *)((object->dlpi_addr + part->p_vaddr) / page * page);
+        size_t len = object->dlpi_addr + part->p_vaddr + part->p_memsz - (uintptr_t)first;
+        int protection = PROT_READ | (part->p_flags & PF_X ? PROT_EXEC : 0);
+        if (part->p_type != PT_LOAD || part->p_flags & PF_W || mprotect(first, len, protection | PROT_WRITE))
+            continue;
+        *(volatile char *)first = *first;
+        mprotect(first, len, protection);
     }
     return 0;
-}
-
-static void have_code_copied(void)
-{
-    coto_auto_fd fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-
-    if (fd >= 0)
-        dl_iterate_phdr(own_a_page, &fd);
 }
 
 /* Beside the objects, in as few pages. */
@@ -174,7 +171,7 @@ static void *take(size_t size)
 void template_heap_settle(void)
 {
     malloc_trim(TOP);
-    have_code_copied();
+    dl_iterate_phdr(own_a_page, NULL);
     fill_bins();
     fill_pools();
     char *heap_end = sbrk(0);

@@ -23,13 +23,20 @@ static uint64_t get_le(const unsigned char *p, int bytes)
     return v;
 }
 
+void coto_frame_head(const struct coto_frame *frame, unsigned char to[COTO_FRAME_HEADER])
+{
+    put_le(to, frame->len, 4);
+    put_le(to + 4, (uint64_t)frame->type, 2);
+    put_le(to + 6, frame->proc, 2);
+}
+
 size_t coto_frame_begin(struct coto_buf *buf, enum coto_frame_type type, unsigned proc)
 {
+    const struct coto_frame empty = {.type = type, .proc = proc};
     size_t begin = buf->len;
-    unsigned char header[COTO_FRAME_HEADER] = {0};
+    unsigned char header[COTO_FRAME_HEADER];
 
-    put_le(header + 4, (uint64_t)type, 2);
-    put_le(header + 6, proc, 2);
+    coto_frame_head(&empty, header);
     coto_buf_add(buf, header, sizeof header);
     return begin;
 }

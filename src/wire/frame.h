@@ -146,6 +146,9 @@ struct coto_frame {
     size_t len;
 };
 
+/* What stands before its payload. */
+void coto_frame_head(const struct coto_frame *frame, unsigned char to[COTO_FRAME_HEADER]);
+
 struct coto_frame_reader {
     struct coto_buf buf;
     size_t pos;
