@@ -236,6 +236,7 @@ pid_t init_parked_start(struct init *init, const struct coto_frame *frame, const
 {
     int stdio[3];
     pid_t pid = init->parked_pid;
+    const bool has_state = init->has_answered;
 
     for (int i = 0; i < 3; i++)
         stdio[i] = theirs[i] >= 0 ? theirs[i] : i;
@@ -243,8 +244,9 @@ pid_t init_parked_start(struct init *init, const struct coto_frame *frame, const
         init_sockets_used(init); /* the channel that it makes is one */
     int failed = send_program(init, frame, stdio) ? 1 : init->is_resident ? answer_for(init, frame) : take_answer(init, frame->proc, context, err);
     /* It has died meanwhile: the program is started anew. Where state is expected of it the
-     * sandbox is lost instead: nothing may look as if it was kept. */
-    if (failed > 0 && context)
+     * sandbox is lost instead: nothing may look as if it was kept. Its first program expects none, and one
+     * that cannot answer may be no fault of it: others of its user have as many descriptors under way as it may have. */
+    if (failed > 0 && context && has_state)
         _exit(1);
     if (failed || !context)
         init_parked_gone(init, pid);

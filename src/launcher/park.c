@@ -47,7 +47,7 @@ static int add_file(struct coto_buf *out, const char *helper, const char *target
 /* The environment of the default policy: a program's own is compared with it. */
 static void add_start(struct coto_buf *out, const struct coto_plan *plan)
 {
-    const char *const argv[] = {"python3", SCRIPT, LIBRARY, "-", launcher_modules, plan->modules ? plan->modules : "", "own"};
+    const char *const argv[] = {"python3", SCRIPT, LIBRARY, "-", "own", launcher_modules, plan->modules ? plan->modules : ""};
     const char *const fixed[] = {
         "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "SHELL=/bin/sh",
         "LANG=C.UTF-8", "TMPDIR=/tmp"};

@@ -17,7 +17,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -42,19 +44,43 @@ const char launcher_modules[] =
 
 /* ---- its life ---- */
 
-static void run_python(const struct template_kind *kind, const char *script, const char *library, int fd)
+/* Under a name that tells nothing of this host: a copy's own tables (/proc/self/maps) are for a stranger to read. Nobody can
+ * change it. Where a host allows no such files it is loaded from where it lies. */
+static int open_nameless(const char *path, const char *name)
+{
+    coto_auto_fd from = open(path, O_RDONLY | O_CLOEXEC);
+    coto_auto_fd to = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    ssize_t n = 1;
+
+    while (from >= 0 && to >= 0 && n > 0)
+        n = sendfile(to, from, NULL, 1 << 20);
+    if (n || fcntl(to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL))
+        return -1;
+    return fcntl(to, F_DUPFD, 10);
+}
+
+static void name_it(int fd, const char *path, char *to, size_t size)
+{
+    if (fd < 0)
+        snprintf(to, size, "%s", path);
+    else
+        snprintf(to, size, "/proc/self/fd/%d", fd);
+}
+
+static void run_python(const char *script, const char *library, int fd)
 {
     /* What a sandbox of the default policy has, so that a copy has little to change. But for its home:
      * of one on the host the interpreter would run what lies in its .local, and nobody can put
      * anything below this one. Once it has started python.py makes it /workspace. */
     char preload[4128]; /* template/heap.c takes it out of sight again */
+    char names[2][4096];
+    const int files[] = {open_nameless(script, "coto-template.py"), open_nameless(library, "coto-template.so")};
     char *const envp[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                           TEMPLATE_HOME, "USER=sandbox", "LOGNAME=sandbox",
                           "SHELL=/bin/sh",   "LANG=C.UTF-8", "TMPDIR=/tmp",
                           "COTO_OUTPUT=/workspace/output", preload, NULL};
     char number[16];
-    char *argv[] = {PYTHON, (char *)script, (char *)library, number, (char *)launcher_modules,
-                    (char *)(kind->modules ? kind->modules : ""), NULL, NULL};
+    char *argv[] = {PYTHON, names[0], names[1], number, NULL, NULL};
     int in[2];
     int out[2];
     sigset_t none;
@@ -79,14 +105,27 @@ static void run_python(const struct template_kind *kind, const char *script, con
         dup2(out[1], 2) < 0 || chdir("/") || coto_sched_leave_real_time(NULL))
         _exit(70);
     snprintf(number, sizeof number, "%d", control);
-    argv[6] = (char *)view;
-    snprintf(preload, sizeof preload, "LD_PRELOAD=%s", library);
+    argv[4] = (char *)view;
+    name_it(files[0], script, names[0], sizeof names[0]);
+    name_it(files[1], library, names[1], sizeof names[1]);
+    snprintf(preload, sizeof preload, "LD_PRELOAD=%s", names[1]);
     for (int i = 3; i < 64; i++)
-        if (i != control && i != out[0] && i != in[1])
+        if (i != control && i != out[0] && i != in[1] && i != files[0] && i != files[1])
             close(i);
     fcntl(out[0], F_SETFD, 0);
     execve(PYTHON, argv, envp);
     _exit(127);
+}
+
+/* What it is to import. Not as arguments, whose room in /proc/self/cmdline its copies keep. */
+static int say_modules(int fd, const struct template_kind *kind)
+{
+    struct iovec parts[] = {{(char *)launcher_modules, strlen(launcher_modules)}, {"\n", 1}, {"", 0}};
+    const struct msghdr msg = {.msg_iov = parts, .msg_iovlen = 3};
+
+    if (kind->modules)
+        parts[2] = (struct iovec){(char *)kind->modules, strlen(kind->modules)};
+    return sendmsg(fd, &msg, MSG_NOSIGNAL) < 0 ? -1 : 0;
 }
 
 static struct template *current(struct template_kind *kind)
@@ -142,7 +181,7 @@ static void start(struct launcher *l, struct template_kind *kind, struct templat
         return;
     pid_t pid = fork();
     if (pid == 0)
-        run_python(kind, script, library, sv[1]);
+        run_python(script, library, sv[1]);
     close(sv[1]);
     if (pid < 0) {
         close(sv[0]);
@@ -150,7 +189,7 @@ static void start(struct launcher *l, struct template_kind *kind, struct templat
     }
     *t = (struct template){
         .source = {SOURCE_TEMPLATE, t}, .kind = kind, .pid = pid, .fd = sv[0], .began_us = coto_clock_us()};
-    if (launcher_watch(l, sv[0], &t->source)) /* nobody would hear that it is ready */
+    if (say_modules(sv[0], kind) || launcher_watch(l, sv[0], &t->source)) /* nobody would hear that it is ready */
         forget(l, t, false, t->began_us + RETRY_US);
 }
 

@@ -35,6 +35,7 @@
 
 static struct python_arenas usual;
 static char *arenas, *arenas_next, *arenas_end;
+static char *arguments, *arguments_end; /* where the kernel reads /proc/self/cmdline */
 
 static void *new_arena(void *ctx, size_t size)
 {
@@ -81,12 +82,14 @@ static void begin(void)
 
 /* Loaded ahead of the interpreter it comes before the interpreter's first object. What that was asked
  * with is nobody's business afterwards. */
-static __attribute__((constructor)) void begin_early(void)
+static __attribute__((constructor)) void begin_early(int argc, char **argv)
 {
     char *path = getenv("LD_PRELOAD");
 
-    if (!path || !strstr(path, "coto-template"))
+    if (!path || (!strstr(path, "coto-template") && strncmp(path, "/proc/self/fd/", 14) != 0))
         return;
+    arguments = argv[0];
+    arguments_end = argv[argc - 1] + strlen(argv[argc - 1]) + 1;
     memset(path, 0, strlen(path));
     unsetenv("LD_PRELOAD");
     begin();
@@ -136,14 +139,11 @@ static void use_huge_pages(char *from, char *to)
  * read-only (launcher/view.c) cannot write to that. Nobody else runs meanwhile. Where the host forbids it a copy has its faults. */
 static int own_a_page(struct dl_phdr_info *object, size_t size, void *arg)
 {
-    static const char *const used[] = {"/libc.so", "/coto-template"};
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    bool is_used = object->dlpi_name[0] == '\0';
+    bool is_used = object->dlpi_name[0] == '\0' || strstr(object->dlpi_name, "/libc.so");
 
     (void)size;
     (void)arg;
-    for (size_t i = 0; i < sizeof used / sizeof *used; i++)
-        is_used = is_used || strstr(object->dlpi_name, used[i]);
     for (int i = 0; is_used && i < object->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &object->dlpi_phdr[i];
         char *first = (char *)((object->dlpi_addr + part->p_vaddr) / page * page);
@@ -166,6 +166,17 @@ static void *take(size_t size)
         return NULL;
     arenas_next = data + size;
     return data;
+}
+
+/* What it was started with is not what its programs are. Zeros follow, the kernel lets nobody shorten it. */
+void template_forget_arguments(void)
+{
+    static const char name[] = "python3";
+
+    if (!arguments || arguments_end - arguments < (ptrdiff_t)sizeof name)
+        return;
+    memset(arguments, 0, (size_t)(arguments_end - arguments));
+    memcpy(arguments, name, sizeof name);
 }
 
 void template_heap_settle(void)

@@ -156,6 +156,9 @@ static PyObject *load_here(const struct coto_strv *argv, PyObject **ret_name)
         PyList_SetItem(list, 0, PyUnicode_DecodeFSDefault("-c"));
     PySys_SetObject("argv", list);
     Py_DecRef(list);
+    list = list_of(argv, 0);
+    PySys_SetObject("orig_argv", list);
+    Py_DecRef(list);
     set_path(is_text ? "" : file, is_text ? 0 : slash == file ? 1 : (size_t)(slash - file));
     *ret_name = is_text ? words.from_string : PyUnicode_DecodeFSDefault(file);
     return source;
@@ -368,6 +371,7 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
         give_up(); /* copies would share their secret: programs are started the long way instead */
     if (!is_inside)
         template_heap_settle();
+    template_forget_arguments();
     int flags = is_inside ? template_park() : template_serve((int)control, is_simple);
     if (flags < 0)
         _exit(0);

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 """A Python interpreter that is forked into sandboxes (see template.c).
 
-python.py LIBRARY CONTROL_FD MODULE,... MODULE,... own|host: imports the modules, the usual and those that somebody has named, then waits in the library. What
+python.py LIBRARY CONTROL_FD own|host: imports the modules that come on CONTROL_FD, the usual and those that somebody has named, then waits in the library. What
 comes back from that is a copy of this process inside a sandbox, behind its walls, and the library
 runs the program it was given as `python3 FILE` or `python3 -c CODE` would (python.c). Here
 is what that leaves to Python: what comes before, and what is rare. Without a CONTROL_FD ("-") it
-is in a sandbox already, for one program and not to be forked. Without a LIBRARY ("-") it is there as a
+is in a sandbox already, for one program and not to be forked, and the two lists follow. Without a LIBRARY ("-") it is there as a
 program like any other, behind its walls, and takes one program after the other by itself.
 """
 import sys
@@ -209,6 +209,7 @@ def load(argv):
 
 
 def read_program(argv):
+    sys.orig_argv = list(argv)
     if argv[1] == '-c':
         sys.argv = ['-c'] + argv[3:]
         set_first_place('')
@@ -384,13 +385,16 @@ class Spec:
 
 
 def main():
-    path, control, names, *rest = sys.argv[1:]
+    path, control, *rest = sys.argv[1:]
     if path == '-':
         stay()
-    more = More(rest[0], rest[1] == 'own')
-    library = _imp.create_dynamic(Spec(path))
-    come_home()
     is_inside = control == '-'
+    names, more = rest[1:] if is_inside else os.read(int(control), 1 << 20).decode().split('\n')
+    more = More(more, rest[0] == 'own')
+    library = _imp.create_dynamic(Spec(path))
+    sys.modules.pop(Spec.name, None)  # no program's
+    sys.orig_argv = sys.orig_argv[:1]
+    come_home()
     care = Care()
     care.imports(names.split(','), more)
     forget_host()

@@ -25,6 +25,7 @@ const struct init_spec *template_program(void);
 /* heap.c. As few of the template's pages as can be are written to, and so copied, by a copy. Called
  * when everything is imported. */
 void template_heap_settle(void);
+void template_forget_arguments(void);
 
 /* hash.c. Texts that the template has not hashed are hashed in each copy with a secret of its own. begin:
  * before the interpreter's first text. settle: when everything is imported, what it knows goes into

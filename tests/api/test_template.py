@@ -2,6 +2,7 @@
 anything of theirs; and what should be random is."""
 import ast
 import collections
+import errno
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from cli.helpers import BIN, PATH, SOURCE, descendants, only
 from conform.wire_frames import KIND, frame
 
+from . import events
 from .daemon import Daemon
 from .helpers import PATIENCE, ROOT, wait_until
 
@@ -63,6 +65,12 @@ def template(service):
     """The one that is forked: a child of the launcher itself."""
     return [pid for pid, row in descendants(service.process.pid).items()
             if row[0] == service.launcher and row[1].startswith("python3")]
+
+
+def parked(service):
+    """Its copies that wait, and those that run."""
+    rows = descendants(service.process.pid)
+    return [pid for pid, row in rows.items() if row[1].startswith("python3") and rows.get(row[0], (0, ""))[1].startswith("coto-init")]
 
 
 def test_control_programs_are_forks_of_one_template(service):
@@ -269,14 +277,17 @@ libc = ctypes.CDLL(None, use_errno=True)
 targets = [os.getppid(), 1, 2] + [int(t) for t in %r]
 for pid in targets:
     for attempt in (lambda: os.kill(pid, signal.SIGKILL) if pid not in (os.getpid(),) else None, lambda: open(f'/proc/{pid}/mem', 'rb+'),
-                    lambda: os.pidfd_open(pid), lambda: print('ptrace', pid) if libc.ptrace(16, pid, 0, 0) == 0 else None):
+                    lambda: os.close(os.pidfd_open(pid)), lambda: print('ptrace', pid) if libc.ptrace(16, pid, 0, 0) == 0 else None):
         try:
             attempt()
         except OSError:
             pass
 fds = [fd for fd in range(3, 100) if not libc.fcntl(fd, 1) < 0]
 for fd in fds:
-    os.write(fd, b'k' * 12) if fd > 2 else None
+    try:
+        os.write(fd, b'k' * 12)
+    except OSError:
+        pass
 print('end', fds)
 """
 
@@ -284,7 +295,10 @@ print('end', fds)
 def test_nothing_it_does_reaches_template_or_launcher(service):
     before, launcher = template(service), service.launcher
     for _ in range(3):
-        assert "ptrace" not in service.run(REACH % (before + [launcher],)).json["stdout"]
+        assert python(service, REACH % (before + [launcher],)) == "end []\n"
+    own = "import subprocess, sys\nother = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE)\n"
+    seen = python(service, own + (REACH % "").replace("[os.getppid(), 1, 2]", "[other.pid]").replace("print('ptrace', pid)", "print('traced')"))
+    assert seen == f"end [{seen.split('[')[1]}" and seen != "end []\n", "a descriptor of its own is seen, and ptrace is refused"
     assert (template(service), service.launcher) == (before, launcher)
     assert python(service, "print(1)") == "1\n"
 
@@ -340,6 +354,75 @@ import os, platform, sys
 places = {name for name in sys.path_importer_cache if not name.startswith(('/usr/', '/workspace', '/dev/'))}
 print(platform.node(), os.uname().nodename, platform.node() in platform.platform(), sorted(places))
 """
+
+
+# Where the service lies, and how a template is started: nothing of a program's.
+STARTED = """
+import sys
+try:
+    import coto_template
+except ImportError:
+    print(sys.orig_argv, sorted({line.split()[0] for line in open('/proc/self/cmdline').read().split(chr(0)) if line}),
+          [line for line in open('/proc/self/maps') if '/' in line and '/usr/' not in line and '/memfd:coto-template.so' not in line])
+"""
+
+
+def test_how_it_was_started_is_not_told(service):
+    argv = "['python3', '/workspace/main.py']"
+    assert python(service, STARTED) == f"{argv} ['python3'] []\n"
+    assert python(service, STARTED, cold=True) == f"{argv} ['/workspace/main.py', 'python3'] []\n"
+    box = service.post("/api/v1/sandbox/create").json["sandbox_id"]
+    kept = service.post(f"/api/v1/sandbox/{box}/execute", code=STARTED).json
+    assert kept["output"] == f"['python3', '/workspace/coto-main.py'] ['python3'] []\n", kept
+
+
+def test_where_the_service_lies_is_in_no_memory(service):
+    """That the search finds what is there is shown by the name of the host, below."""
+    place = str(BIN / "coto-template")
+    half = len(place) // 2
+    search = SEARCH + "print(has([part.encode() for part in halves[0]]), has([part.encode() for part in halves[1]]))"
+    looked = python(service, search, stdin=json.dumps([[place[:half], place[half:]], ["PATH=/usr/local/", "sbin:/usr/local/bin"]]))
+    assert looked == "False True\n"
+
+
+def test_the_interpreters_code_is_mapped_when_a_copy_is_made(service):
+    """Else each program meets a fault for every page of it."""
+    def mapped(pid):
+        text = open(f"/proc/{pid}/smaps").read() if ROOT else ""
+        return [int(part.split("Rss:")[1].split()[0]) for part in text.split("VmFlags") if " r-xp " in part and "/python3" in part]
+    if not ROOT:  # a copy's tables are not its user's to read; what its first program meets is
+        faults = "print(open('/proc/self/stat').read().split()[9])"
+        assert int(python(service, faults)) < 145 < int(python(service, faults, cold=True)), "of cold ones is to show that they are counted"
+        return
+    wait_until(lambda: [pid for pid in parked(service) if mapped(pid)], "interpreters wait")
+    assert all(sum(mapped(pid)) > 1000 for pid in parked(service) if mapped(pid))
+
+
+FULL = """
+import array, os, socket, time
+null, kept = os.open('/dev/null', os.O_RDONLY), []
+try:
+    while True:
+        kept.append(socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
+        for _ in range(8):
+            kept[-1][0].sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [null] * 200))])
+except OSError as why:
+    print(why.errno, flush=True)
+time.sleep(60)
+"""
+
+
+@only(not ROOT)
+def test_descriptors_under_way_of_one_lose_no_other():
+    """Without root all sandboxes are one user's, of whom the kernel counts the descriptors under way."""
+    with Daemon() as service:
+        first, attacker = (service.post("/api/v1/sandbox/create").json["sandbox_id"] for _ in range(2))
+        with events.Stream(service, f"/api/v1/sandbox/{attacker}/execute", code=FULL) as it:
+            assert str(errno.ETOOMANYREFS) in next(data["data"] for event, data in it if event == "stdout")
+            for code, output in (("x = 6", ""), ("print(x * 7)", "42\n")):
+                result = service.post(f"/api/v1/sandbox/{first}/execute", code=code).json
+                assert (result["verdict"], result["output"]) == ("ok", output), result
+        assert service.stop() == 0, service.messages
 
 
 def test_nothing_of_the_host_is_remembered(service):
