@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from .helpers import COTO, ROOT, environment, inside, make_rootfs, running
+from .helpers import COTO, ROOT, WAITER, environment, inside, make_rootfs, only, running
 
 FLUSH = """
 import errno, os
@@ -101,3 +101,16 @@ if ROOT:
         done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", COTO, "run", "--", "sh", "-c", look],
                               capture_output=True, text=True, env=environment(), timeout=60)
         assert setting in done.stdout.strip().split(","), done
+
+
+@only(ROOT)
+def test_only_a_limit_of_cpus_is_a_group_of_processor_time():
+    """Without one the kernel divides between sessions, of which a program may begin any number."""
+    def group(*flags):
+        with running(*flags, "--", *WAITER) as it:
+            rows = [line.strip().split(":") for line in open(f"/proc/{it.program()}/cgroup")]
+        return [path for _, names, path in rows if "cpu" in names.split(",") and "coto-" in path]
+    assert not group("--cpus", "none") and group("--cpus", "0.5")
+    assert inside("import os\nfirst = open('/proc/self/autogroup').read()\nif os.fork() == 0:\n    os.setsid()\n"
+                  "    open('later', 'w').write(open('/proc/self/autogroup').read())\n    os._exit(0)\nos.wait()\n"
+                  "out = open('later').read() != first" + SAY), "a session is a share"
