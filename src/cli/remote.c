@@ -33,13 +33,37 @@ static bool is_limit(enum coto_opt opt)
     return false;
 }
 
+/* What level high is, is the operator's word; that it is a container of some kind is certain. */
+static const char *level_of(const struct coto_policy *policy)
+{
+    int64_t isolation = coto_policy_num(policy, COTO_OPT_ISOLATION);
+
+    return isolation == COTO_ISOLATION_PROCESS ? "standard" : isolation == COTO_ISOLATION_CONTAINER ? "high" : NULL;
+}
+
+static int refuse(enum coto_opt opt, const struct coto_policy *policy, struct coto_err *err)
+{
+    coto_auto_buf value = {0};
+
+    coto_policy_value_text(policy, opt, &value);
+    if (opt == COTO_OPT_ISOLATION) {
+        coto_err_set(err, COTO_ERR_UNAVAILABLE, 0, "--isolation %s: not possible with --server", coto_buf_str(&value));
+        return coto_err_remedy(err, "a service has process (its level standard) and container (its level high, which its "
+                                    "operator makes of a runtime or of an engine)");
+    }
+    coto_err_set(err, COTO_ERR_UNAVAILABLE, 0, "--%s: not possible with --server", coto_options[opt].name);
+    return opt == COTO_OPT_RUNTIME || opt == COTO_OPT_IMAGE
+               ? coto_err_remedy(err, "leave it out: what --isolation container is there is its operator's to say")
+               : coto_err_remedy(err, "leave it out; docs/API.md tells what else a service can do");
+}
+
 /* What would be silently left out there is refused here. */
 static bool can_travel(const struct coto_policy *policy, enum coto_opt opt)
 {
     if (opt == COTO_OPT_DRY_RUN || opt == COTO_OPT_VERBOSE)
         return !coto_policy_num(policy, opt);
     if (opt == COTO_OPT_ISOLATION)
-        return coto_policy_num(policy, opt) == COTO_ISOLATION_PROCESS;
+        return level_of(policy);
     return is_limit(opt) || opt == COTO_OPT_LANG || opt == COTO_OPT_ENV ||
            opt == COTO_OPT_TIMEOUT || opt == COTO_OPT_COPY || opt == COTO_OPT_ARTIFACTS ||
            !coto_opt_is_policy(opt);
@@ -47,13 +71,9 @@ static bool can_travel(const struct coto_policy *policy, enum coto_opt opt)
 
 static int check(const struct coto_policy *policy, struct coto_err *err)
 {
-    for (int i = 0; i < COTO_OPT_COUNT; i++) {
-        if (!is_set(policy, (enum coto_opt)i) || can_travel(policy, (enum coto_opt)i))
-            continue;
-        coto_err_set(err, COTO_ERR_UNAVAILABLE, 0, "--%s: not possible with --server",
-                     coto_options[i].name);
-        return coto_err_remedy(err, "leave it out; docs/API.md tells what else a service can do");
-    }
+    for (int i = 0; i < COTO_OPT_COUNT; i++)
+        if (is_set(policy, (enum coto_opt)i) && !can_travel(policy, (enum coto_opt)i))
+            return refuse((enum coto_opt)i, policy, err);
     return 0;
 }
 
@@ -217,6 +237,8 @@ static int write_request(const struct coto_job *job, bool stdin_is_code, struct 
         coto_json_ms(&json, "timeout_seconds", coto_policy_num(policy, COTO_OPT_TIMEOUT));
     if (is_set(policy, COTO_OPT_PROFILE))
         coto_json_str(&json, "profile", coto_policy_str(policy, COTO_OPT_PROFILE));
+    if (is_set(policy, COTO_OPT_ISOLATION))
+        coto_json_str(&json, "isolation_level", level_of(policy));
     add_limits(&json, policy);
     if (is_set(policy, COTO_OPT_COPY) && coto_cli_add_files(&json, policy, err))
         return -1;

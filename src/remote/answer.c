@@ -3,6 +3,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "remote/result.h"
+#include "remote/words.h"
 #include "report/text.h"
 
 #include <errno.h>
@@ -18,20 +19,23 @@ static const char *text_of(const json_t *object, const char *key)
     return text ? text : "";
 }
 
-/* The service's error becomes ours, of the same kind. */
+/* The service's error becomes ours, of the same kind, in words of who gave flags. */
 static void take_error(const json_t *object, struct coto_err *err)
 {
     const char *word = text_of(object, "code");
+    const char *field = text_of(object, "field");
+    coto_auto_buf message = {0};
+    coto_auto_buf remedy = {0};
     int kind = strcmp(word, "unauthorized") == 0 ? COTO_ERR_FORBIDDEN : COTO_ERR_INTERNAL;
 
     for (int i = 1; i < COTO_ERR_COUNT; i++)
         if (strcmp(coto_err_info(i)->word, word) == 0)
             kind = i;
-    coto_err_set(err, kind, 0, "%s",
-                 *text_of(object, "message") ? text_of(object, "message")
-                                             : "no answer that makes sense");
-    if (*text_of(object, "remedy"))
-        coto_err_remedy(err, "%s", text_of(object, "remedy"));
+    coto_remote_words_message(field, text_of(object, "message"), &message);
+    coto_remote_words_remedy(field, text_of(object, "remedy"), &remedy);
+    coto_err_set(err, kind, 0, "%s", message.len ? message.data : "no answer that makes sense");
+    if (remedy.len)
+        coto_err_remedy(err, "%s", remedy.data);
 }
 
 /* As they are, but a terminal gets no control of another host. */

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "remote/answer.h"
+#include "remote/trouble.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define REQUEST_MAX ((size_t)64 << 20)
@@ -120,6 +120,12 @@ static int set_server(struct remote *r, struct coto_buf *url)
     return 0;
 }
 
+static int refuse_token(struct remote *r, const char *path)
+{
+    coto_err_set(&r->err, COTO_ERR_INPUT, 0, "--token-file '%s': no token in it", path);
+    return coto_err_remedy(&r->err, "it must be one line, the token");
+}
+
 static int set_token(struct remote *r)
 {
     const char *path = r->argv[ARG_TOKEN];
@@ -132,29 +138,11 @@ static int set_token(struct remote *r)
         coto_err_set(&r->err, COTO_ERR_INPUT, errno, "--token-file '%s'", path);
         return coto_err_remedy(&r->err, "coto serve says at its start where the token is; coto token mint makes one of a service");
     }
+    for (const char *c = token; c == token || *c; c++) /* an empty one, too */
+        if (*c <= ' ' || *c > '~')
+            return refuse_token(r, path);
     coto_buf_addf(&line, "Authorization: Bearer %s", token);
     r->headers = curl_slist_append(r->headers, coto_buf_str(&line));
-    return 0;
-}
-
-/* curl speaks of certificates and keys, and not of files, and some it reads only once it is connected. */
-static int check_files(struct remote *r)
-{
-    static const struct {
-        int arg;
-        const char *flag;
-    } files[] = {{ARG_CA, "server-ca"}, {ARG_CERT, "client-certificate"}, {ARG_KEY, "client-key"}};
-    struct stat st;
-
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        const char *path = r->argv[files[i].arg];
-        if (!*path)
-            continue;
-        if (access(path, R_OK) || stat(path, &st))
-            return coto_err_set(&r->err, COTO_ERR_INPUT, errno, "--%s '%s'", files[i].flag, path);
-        if (S_ISDIR(st.st_mode))
-            return coto_err_set(&r->err, COTO_ERR_INPUT, EISDIR, "--%s '%s'", files[i].flag, path);
-    }
     return 0;
 }
 
@@ -168,7 +156,7 @@ static int prepare(struct remote *r, struct coto_buf *url)
     r->headers = curl_slist_append(r->headers, "Content-Type: application/json");
     r->headers =
         curl_slist_append(r->headers, r->answer.json ? "Accept: application/json" : "Accept: " EVENTS);
-    if (set_server(r, url) || set_token(r) || check_files(r))
+    if (set_server(r, url) || set_token(r))
         return -1;
     curl_easy_setopt(r->curl, CURLOPT_HTTPHEADER, r->headers);
     curl_easy_setopt(r->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->request.len);
@@ -228,30 +216,16 @@ static int tell_interrupted(struct remote *r)
     return 128 + (int)interrupted;
 }
 
-/* Why there was no answer. */
-static int explain(struct remote *r, CURLcode code, const char *why)
+/* Whose token was not good is told so by the service; who sent none, how to name one here. */
+static void explain_token(struct remote *r)
 {
-    const char *server = r->argv[ARG_SERVER];
-    long error = 0;
+    const char *path = r->argv[ARG_TOKEN];
 
-    curl_easy_getinfo(r->curl, CURLINFO_OS_ERRNO, &error);
-    /* curl's own words name a host and a port, where there are none. */
-    if (code == CURLE_COULDNT_CONNECT && strncmp(server, "unix:", 5) == 0) {
-        coto_err_set(&r->err, COTO_ERR_UNAVAILABLE, (int)error, "%s: cannot connect to that socket",
-                     server);
-        return coto_err_remedy(&r->err, "is the service running, is that its socket, and may you use it? "
-                                        "(coto serve says at its start where it listens)");
-    }
-    coto_err_set(&r->err, COTO_ERR_UNAVAILABLE, 0, "%s: %s", server, why);
-    if (code == CURLE_PEER_FAILED_VERIFICATION)
-        return *r->argv[ARG_CA]
-                   ? coto_err_remedy(&r->err, "--server-ca must be the authority that the service's "
-                                              "certificate comes from, and --server a name in it")
-                   : coto_err_remedy(&r->err, "name the authority that the service's certificate comes "
-                                              "from: --server-ca FILE (of coto pki: ca.crt)");
-    return coto_err_remedy(&r->err,
-                           "is the service there, and does it know you? (--token-file, --server-ca, "
-                           "--client-certificate, --client-key)");
+    if (!*path)
+        coto_err_remedy(&r->err, "name the file with your token: --token-file FILE (coto serve says at "
+                                 "its start where its own is)");
+    else if (!r->err.remedy[0])
+        coto_err_remedy(&r->err, "the one in '%.200s' is not good", path);
 }
 
 static int run(struct remote *r)
@@ -259,8 +233,12 @@ static int run(struct remote *r)
     coto_auto_buf url = {0};
     char why[CURL_ERROR_SIZE] = "";
     long status = 0;
+    const struct coto_remote_given given = {.server = r->argv[ARG_SERVER],
+                                            .ca = r->argv[ARG_CA],
+                                            .certificate = r->argv[ARG_CERT],
+                                            .key = r->argv[ARG_KEY]};
 
-    if (prepare(r, &url))
+    if (prepare(r, &url) || coto_remote_check_files(&given, &r->err))
         return fail(r);
     curl_easy_setopt(r->curl, CURLOPT_ERRORBUFFER, why);
     if (r->answer.json)
@@ -271,12 +249,11 @@ static int run(struct remote *r)
     if (interrupted && code == CURLE_ABORTED_BY_CALLBACK)
         return tell_interrupted(r);
     if (!r->err.kind && code != CURLE_OK) {
-        explain(r, code, *why ? why : curl_easy_strerror(code));
+        coto_remote_explain(&given, r->curl, code, *why ? why : curl_easy_strerror(code), &r->err);
     } else if (!r->err.kind && !r->is_stream) {
         coto_remote_answer_end(&r->answer, status, &r->err);
         if (status == 401)
-            coto_err_remedy(&r->err, "name the file with your token: --token-file FILE (coto serve says at "
-                                     "its start where its own is)");
+            explain_token(r);
     }
     if (!r->err.kind && !r->answer.has_result)
         coto_err_set(&r->err, COTO_ERR_UNAVAILABLE, 0, "%s: it broke off", r->argv[ARG_SERVER]);

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -131,7 +132,9 @@ def test_the_variable(service):
 
 @pytest.mark.parametrize("flags, status, words", [
     (["--mount=/tmp:/x"], 69, "--mount: not possible with --server"),
-    (["--isolation=subprocess"], 69, "--isolation: not possible with --server"),
+    (["--isolation=subprocess"], 69, "--isolation subprocess: not possible with --server\n  remedy: a service has process"),
+    (["--isolation=docker"], 69, "--isolation docker: not possible with --server\n  remedy: a service has process"),
+    (["--isolation=container", "--runtime=runsc"], 69, "--runtime: not possible with --server\n  remedy: leave it out: what --isolation container is"),
     (["--dry-run"], 69, "--dry-run: not possible with --server"),
     (["--report=/tmp"], 69, "--report: not possible with --server"),
     (["--server=http://example.com"], 64, "https:// for other hosts"),
@@ -170,18 +173,130 @@ def test_a_token_and_the_port(service):
     assert coto(at, f"--token-file={service.runtime / 'token'}", "-c", "print(1)", "--lang", "python").stdout == b"1\n"
 
 
-def test_certificates():
+def test_a_token_that_is_not_good(service, tmp_path):
+    """Who named one is told what the service says of it, not to name one."""
+    at, path = f"--server=http://127.0.0.1:{service.port}", tmp_path / "token"
+    for text, status, words in (("x.y.z\n", 68, "remedy: the one that was sent is not good"), ("", 66, f"--token-file '{path}': no token in it"),
+                                ("a\nX-Header: b\n", 66, "no token in it")):
+        path.write_text(text)
+        done = coto(at, f"--token-file={path}", "-c", "print(1)", "--lang", "python")
+        told = done.stderr.decode()
+        assert done.returncode == status and words in told and "name the file" not in told, done
+
+
+@pytest.fixture(scope="module")
+def strict():
+    """One whose operator allows little."""
+    with Daemon("--max-memory=300m", "--max-timeout=20s", "--allow-isolation=standard", "--allow-profile=default") as it:
+        yield it
+        assert it.stop() == 0, it.messages
+
+
+@pytest.mark.parametrize("flags, status, message, remedy", [
+    (["--timeout=1h"], 64, "--timeout: must be a number of seconds above 0, at most 300", "give --timeout what the service allows, or leave it out"),
+    (["--timeout=30s"], 65, "--timeout: the service allows 20s at most", "give --timeout what"),
+    (["--memory=1g"], 65, "--memory: the service allows 300m at most", "give --memory what"),
+    (["--output-limit=1g", "--cpu-time=9h", "--pids=5000"], 65, "--pids: the service allows 4096 at most", "give --pids what"),
+    (["--profile=enis"], 65, "--profile: 'enis' is not allowed here", "the service allows: default"),
+    (["--isolation=container"], 65, "--isolation: 'high' is not allowed here", "the service allows: standard; --isolation process is the service's level standard"),
+    (["--lang=nope"], 64, "--lang: no such language: 'nope'", "one of python, node"),
+])
+def test_refusals_of_the_service_name_flags(strict, flags, status, message, remedy):
+    """Whoever gave flags has no fields, and does not read openapi.json."""
+    for extra in ([], ["--json"]):
+        done = coto(server(strict), *extra, "-c", "1", "--lang", "python", *flags)
+        told = json.loads(done.stdout)["error"] if extra else dict(zip(("message", "remedy"), done.stderr.decode()[6:].split("\n  remedy: ")))
+        assert done.returncode == status and told["message"] == message and told["remedy"].startswith(remedy), done
+        assert "GET /" not in told["remedy"] and "_seconds" not in told["remedy"], done
+
+
+def fields_of(*flags):
+    """The request that they become."""
+    got = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def serve():
+            client, _ = listener.accept()
+            with client, client.makefile("rb") as file:
+                headers = iter(file.readline, b"\r\n")
+                length = next(int(line.split(b":")[1]) for line in list(headers) if line.lower().startswith(b"content-length:"))
+                got.append(json.loads(file.read(length)))
+                client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n{\"exit_status\":0}")
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        assert coto(f"--server=http://127.0.0.1:{listener.getsockname()[1]}", *flags, "-c", "1", "--lang", "python").returncode == 0
+        thread.join(PATIENCE)
+    return got[0]
+
+
+@pytest.mark.parametrize("flags, level", [([], None), (["--isolation=process"], "standard"), (["--isolation=container"], "high")])
+def test_levels(flags, level):
+    assert fields_of(*flags).get("isolation_level") == level
+
+
+@pytest.mark.skipif(not shutil.which("runsc", path="/usr/sbin:/usr/bin:/sbin:/bin"), reason="needs runsc")
+def test_level_high(service):
+    result = json.loads(coto(server(service), "--json", "--isolation=container", "-c", "print(2+2)", "--lang", "python").stdout)
+    assert (result["stdout"], result["driver"]) == ("4\n", "oci") and "runsc" in result["runtime"], result
+
+
+def test_https_at_a_plain_port(service):
+    done = coto(f"--server=https://localhost:{service.port}", "-c", "1", "--lang", "python")
+    assert done.returncode == 69 and b"no TLS is spoken there" in done.stderr and b"http://127.0.0.1:PORT" in done.stderr, done
+
+
+@pytest.fixture(scope="module")
+def production():
+    """One with a client of its own authority, one that was revoked, one of another authority."""
     with Production() as it:
         (it.room / "token").write_text(it.mint("alice") + "\n")
-        flags = [f"--server=https://localhost:{it.port}", f"--token-file={it.room / 'token'}", "-c", "print(1)", "--lang", "python"]
-        ca = f"--server-ca={it.pki / 'ca.crt'}"
-        shown = [f"--client-certificate={it.pki / 'alice.crt'}", f"--client-key={it.pki / 'alice.key'}"]
-        assert coto(ca, *shown, *flags).stdout == b"1\n"
-        assert coto(ca, *flags).returncode == 69
-        done = coto(*shown, *flags)
-        assert done.returncode == 69 and b"remedy: name the authority" in done.stderr and b"--server-ca FILE" in done.stderr, done
-        done = coto(f"--server-ca={it.pki / 'alice.crt'}", *shown, *flags)
-        assert done.returncode == 69 and b"--server-ca must be" in done.stderr, done
+        it.issue("client", "carol")
+        for end in ("crt", "key"):
+            shutil.copy(it.pki / f"carol.{end}", it.room / f"carol.{end}")
+        it.coto("pki", "revoke", "carol", "--dir", "pki")
+        it.coto("pki", "init", "other")
+        it.issue("client", "eve", "other")
+        (it.room / "both.pem").write_text((it.pki / "alice.crt").read_text() + (it.pki / "alice.key").read_text())
+        it.signal(signal.SIGHUP)
+        it.wait_for_message("reloaded")
+        yield it
+
+
+def ask_production(it, *flags, scheme="https://localhost"):
+    return coto(f"--server={scheme}:{it.port}", f"--token-file={it.room / 'token'}", "-c", "print(1)", "--lang", "python", *flags)
+
+
+def shown(certificate, key=None):
+    return [f"--client-certificate={certificate}", f"--client-key={key or certificate.with_suffix('.key')}"]
+
+
+def test_certificates(production):
+    it = production
+    ca, alice = f"--server-ca={it.pki / 'ca.crt'}", shown(it.pki / "alice.crt")
+    assert ask_production(it, ca, *alice).stdout == b"1\n"
+    assert ask_production(it, ca, f"--client-certificate={it.room / 'both.pem'}").stdout == b"1\n", "both in one file"
+    done = ask_production(it, *alice)
+    assert done.returncode == 69 and b"remedy: name the authority" in done.stderr and b"--server-ca FILE" in done.stderr, done
+    done = ask_production(it, f"--server-ca={it.pki / 'alice.crt'}", *alice)
+    assert done.returncode == 69 and b"--server-ca must be" in done.stderr, done
+    done = ask_production(it, *alice, scheme="http://127.0.0.1")
+    assert done.returncode == 69 and b"--server https://HOST:PORT" in done.stderr, done
+
+
+@pytest.mark.parametrize("flags, status, message, remedy", [
+    (lambda it: [], 69, "the service wants a certificate of yours", "--client-certificate FILE --client-key FILE"),
+    (lambda it: shown(it.pki / "alice.crt")[:1], 64, "--client-certificate without --client-key", "alice.crt': --client-key FILE"),
+    (lambda it: shown(it.pki / "alice.crt")[1:], 64, "--client-key without --client-certificate", "alice.key' is the key of"),
+    (lambda it: shown(it.pki / "alice.crt", it.pki / "localhost.key"), 66, "localhost.key' does not belong to --client-certificate '", "made together"),
+    (lambda it: shown(it.pki / "alice.crt", it.pki / "alice.crt"), 66, "alice.crt': no private key in it", "BEGIN PRIVATE KEY"),
+    (lambda it: shown(it.pki / "alice.key", it.pki / "alice.key"), 66, "alice.key': no certificate in it", "BEGIN CERTIFICATE"),
+    (lambda it: shown(it.room / "carol.crt"), 69, "certificate of --client-certificate is revoked", "coto pki issue"),
+    (lambda it: shown(it.room / "other/eve.crt"), 69, "of no authority that the service trusts", "client-ca"),
+], ids=["none", "no key", "key alone", "other key", "no key in it", "no certificate in it", "revoked", "other authority"])
+def test_certificates_that_are_not_good(production, flags, status, message, remedy):
+    done = ask_production(production, f"--server-ca={production.pki / 'ca.crt'}", *flags(production))
+    told = done.stderr.decode().partition("remedy: ")
+    assert done.returncode == status and message in told[0] and remedy in told[2], done
+    assert "OpenSSL" not in told[0] and "SSL routines" not in told[0], done
 
 
 def test_copies_and_artifacts(service, tmp_path):
