@@ -322,7 +322,8 @@ static void print_man_end(void)
 {
     puts(".Sh EXIT STATUS\n"
          "The program's own status; 124 when a time limit ended it, 137 when the memory\n"
-         "limit did, 128+n when signal n did.\n"
+         "limit did, 128+n when signal n did, 130 when it was cancelled with Ctrl\\-C\n"
+         "(128+n by another signal n to\n.Nm ) .\n"
          "With\n.Fl Fl json\nthe verdict tells a program's own 124 or 137 from ours.");
     puts("Failures of\n.Nm\nitself:\n.Bl -tag -width Ds");
     for (int kind = 1; kind < COTO_ERR_COUNT; kind++) {
@@ -347,7 +348,7 @@ static void print_man_end(void)
          ".Dl coto run \\-\\-memory 128m \\-\\-timeout 5s \\-c 'print(2+2)' \\-\\-lang python\n"
          ".Dl coto run \\-\\-json \\-\\- ls /\n"
          ".Dl coto policy explain \\-\\-profile enis\n"
-         ".Sh SEE ALSO\n.Xr seccomp 2 ,\n.Xr cgroups 7 ,\n.Xr landlock 7 ,\n.Xr namespaces 7");
+         ".Sh SEE ALSO\n.Xr coto-image 1 ,\n.Xr coto-pki 1 ,\n.Xr coto-serve 1 ,\n.Xr coto-token 1 ,\n.Xr seccomp 2 ,\n.Xr cgroups 7 ,\n.Xr landlock 7 ,\n.Xr namespaces 7");
 }
 
 static int print_man(void)

@@ -54,7 +54,7 @@ def test_make_install(tmp_path):
     assert done.returncode == 0, done
     files = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()]
     prefix = next(name for name in files if name.endswith("/bin/coto"))[:-len("bin/coto")]
-    for name in ("libexec/coto/coto-init", "libexec/coto/coto-policy", "share/man/man1/coto.1",
+    for name in ("libexec/coto/coto-init", "libexec/coto/coto-policy", "share/man/man1/coto.1", "share/man/man1/coto-serve.1",
                  "share/bash-completion/completions/coto", "share/zsh/site-functions/_coto", "include/coto.h"):
         assert prefix + name in files, name
     assert all(name.startswith(prefix) for name in files), files
