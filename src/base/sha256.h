@@ -1,6 +1,6 @@
 /* SHA-256 (FIPS 180-4). By hand because the lean `coto` links no crypto
  * library: libcrypto alone would cost more start-up time than the whole
- * sandbox (docs/decisions/0001). Hashes here identify, they guard no secret. */
+ * sandbox (docs/decisions/0001). Hashes here identify; the one secret is the order of kernel/idmap.h. */
 #pragma once
 
 #include <stddef.h>

@@ -1,6 +1,8 @@
 #include "kernel/idmap.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
+#include "base/sha256.h"
 #include "base/weak.h"
 #include "schema/options.h"
 
@@ -20,22 +22,66 @@
 #define NEWGIDMAP "/usr/bin/newgidmap"
 #define NUMBERS (1u << 26)
 #define MAP_TEXT 2048
+#define ROUNDS 4
 #define RANGE_MIN 4096u /* ids from which two sandboxes rarely pick the same */
 
 /* No two sandboxes that live at the same time have the same: each process, and each copy
- * that it forks, starts at random, and there are far more numbers than sandboxes. Not by pid,
+ * that it forks, counts in an order of its own, and there are far more numbers than sandboxes. Not by pid,
  * which another pid namespace has too. */
+static struct {
+    pid_t owner;
+    unsigned next;
+    unsigned char key[32];
+} order;
+
 static unsigned sandbox_number(void)
 {
-    static unsigned next;
-    static pid_t owner;
-
-    if (owner != getpid()) {
-        owner = getpid();
-        if (getrandom(&next, sizeof next, GRND_NONBLOCK) != sizeof next)
-            next = (unsigned)owner * 2654435761u;
+    if (order.owner != getpid()) {
+        order.owner = getpid();
+        if (getrandom(order.key, sizeof order.key, GRND_NONBLOCK) != sizeof order.key) {
+            int64_t now = coto_clock_us();
+            memcpy(order.key, &now, sizeof now);
+            memcpy(order.key + sizeof now, &order.owner, sizeof order.owner);
+        }
     }
-    return next++ % NUMBERS;
+    return order.next++ % NUMBERS;
+}
+
+static unsigned scramble(unsigned round, unsigned value)
+{
+    struct coto_sha256 sha;
+    char hex[COTO_SHA256_HEX];
+    unsigned words[2] = {round, value};
+
+    coto_sha256_init(&sha);
+    coto_sha256_add(&sha, order.key, sizeof order.key);
+    coto_sha256_add(&sha, words, sizeof words);
+    coto_sha256_hex(&sha, hex);
+    hex[8] = '\0';
+    return (unsigned)strtoul(hex, NULL, 16);
+}
+
+/* A sandbox sees its own number, and must not know another's by it. Drawn anew each time, two of a thousand sandboxes
+ * would soon have the same; so it is a counter in a secret order (Feistel; what falls outside goes round again):
+ * of `span` in a row no two are the same. */
+static unsigned place_of(unsigned number, unsigned span)
+{
+    unsigned half = 1;
+
+    while (2 * half < 32 && 1u << 2 * half < span)
+        half++;
+    number %= span;
+    do {
+        unsigned left = number >> half;
+        unsigned right = number & ((1u << half) - 1);
+        for (unsigned round = 0; round < ROUNDS; round++) {
+            unsigned next = left ^ (scramble(round, right) & ((1u << half) - 1));
+            left = right;
+            right = next;
+        }
+        number = left << half | right;
+    } while (number >= span);
+    return number;
 }
 
 static void note_few(struct coto_idmap *map, unsigned count)
@@ -83,12 +129,12 @@ unsigned coto_idmap_pick(const char *text, unsigned number, struct coto_idmap *m
             !take_number(&at, " ", &count) ||
             !is_range(inside, count))
             break;
-        unsigned wanted = COTO_IDMAP_BASE + number;
+        unsigned wanted = COTO_IDMAP_BASE + place_of(number, NUMBERS);
         if (wanted - inside < count && wanted >= inside)
             return wanted;
         if (count > best_count) {
             unsigned span = count - 1 < 32768 ? count - 1 : 32768;
-            best = inside + count - 1 - number % span;
+            best = inside + count - 1 - place_of(number, span);
             best_count = count;
         }
     }
@@ -137,7 +183,7 @@ unsigned coto_idmap_subordinate(const char *text, uid_t uid, const char *name, u
             !is_range(start, count) || start == 0)
             continue;
         note_few(map, count);
-        return start + number % (count < 65536 ? count : 65536);
+        return start + place_of(number, count < 65536 ? count : 65536);
     }
     return 0;
 }

@@ -2,7 +2,7 @@
  *
  * With privilege over a range of ids every sandbox gets a host uid of its own
  * from 1879048192 on (outside every range that distributions or systemd hand
- * out), chosen at random: no state, no lock. Every call chooses anew. Without it the caller's single id is mapped, or one of its
+ * out), in an order that only this process knows: nothing shared, no lock. Every call chooses anew. Without it the caller's single id is mapped, or one of its
  * subordinate ids by the set-uid helpers newuidmap and newgidmap.
  */
 #pragma once

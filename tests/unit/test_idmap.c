@@ -106,6 +106,56 @@ static int each_sandbox_its_own(void)
     return map_is_written(&second);
 }
 
+/* A sandbox knows its own, and must not know the next one's by it; nor may two be the same. */
+static int cannot_be_guessed(enum coto_idmap_kind kind)
+{
+    static unsigned char seen[65536];
+    struct coto_idmap map = {0};
+    struct coto_err err = {0};
+    int near = 0;
+
+    for (int i = 0; i < 1000; i++) {
+        uid_t before = map.host_uid;
+        CHECK(coto_idmap_choose(COTO_IDMAP_AUTO, &map, &err) == 0 && map.kind == kind);
+        CHECK(map.host_uid >= COTO_IDMAP_BASE || seen[map.host_uid % 65536]++ == 0);
+        near += map.host_uid - before + 16 <= 32;
+    }
+    CHECK(near < 20);
+    return 0;
+}
+
+static int order_of_subordinate_ids(void)
+{
+    CHECK(become("tester:200000:65536\n") == 0);
+    return cannot_be_guessed(COTO_MAP_SUBUID);
+}
+
+static int order_of_ids(void)
+{
+    return cannot_be_guessed(COTO_MAP_RANGE);
+}
+
+static int order_of_ids_in_a_container(void)
+{
+    CHECK(own_mounts() == 0);
+    CHECK(cover_file("/proc/self/uid_map", "0 100000 20000\n") == 0);
+    CHECK(cover_file("/proc/self/gid_map", "0 100000 20000\n") == 0);
+    return cannot_be_guessed(COTO_MAP_RANGE);
+}
+
+/* However few: each has its turn. */
+static int all_of_a_range(void)
+{
+    struct coto_idmap map = {0};
+    unsigned seen[5] = {0};
+
+    for (unsigned i = 0; i < 5; i++)
+        seen[coto_idmap_subordinate("7:100:5\n", 7, NULL, i, &map) - 100]++;
+    for (unsigned i = 0; i < 5; i++)
+        CHECK(seen[i] == 1);
+    return 0;
+}
+
 /* Of a handful of ids nobody is promised one of his own. */
 static int few_ids(void)
 {
@@ -223,6 +273,10 @@ static int root_of_a_container(void)
 
 CHILD_TEST(subordinate_range)
 CHILD_TEST(each_sandbox_its_own)
+CHILD_TEST(order_of_subordinate_ids)
+CHILD_TEST(order_of_ids)
+CHILD_TEST(order_of_ids_in_a_container)
+CHILD_TEST(all_of_a_range)
 CHILD_TEST(few_ids)
 CHILD_TEST(few_ids_of_a_container)
 CHILD_TEST(forked_copies)
@@ -240,6 +294,8 @@ int main(void)
         cmocka_unit_test(test_root_of_one_id),    cmocka_unit_test(test_root_of_a_container),
         cmocka_unit_test(test_each_sandbox_its_own), cmocka_unit_test(test_few_ids),
         cmocka_unit_test(test_few_ids_of_a_container), cmocka_unit_test(test_forked_copies),
+        cmocka_unit_test(test_order_of_subordinate_ids), cmocka_unit_test(test_order_of_ids),
+        cmocka_unit_test(test_order_of_ids_in_a_container), cmocka_unit_test(test_all_of_a_range),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
