@@ -59,6 +59,9 @@ static void write_callback(const struct api_job *job, struct coto_buf *out)
     if (!agent && job->sandbox && job->sandbox->agent[0])
         agent = job->sandbox->agent;
     coto_json_begin(&json, NULL, '{');
+    /* One key signs for all tenants and all receivers: who is told whose it is, and for whom. */
+    coto_json_str(&json, "tenant", job->caller.tenant);
+    coto_json_str(&json, "callback_url", json_string_value(json_object_get(job->body, "callback_url")));
     coto_json_str(&json, "execution_id", job->id);
     coto_json_str(&json, "sandbox_id", job->sandbox ? job->sandbox->id : NULL);
     coto_json_str(&json, "agent_id", agent);

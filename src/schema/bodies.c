@@ -185,6 +185,10 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(records), "executions", LIST, record, MUST, 0, 0, "", "newest first")
     F(IN(records), "next", UUID, none, MUST_NULL, 0, 0, "",
       "what `before` must be for the next page; null: there is none")
+    F(IN(callback), "tenant", TEXT, none, MUST, 1, 127, "",
+      "whose execution it is: the `sub` of the token it was asked for with, `local` for the local token, `uid:N` on the unix socket. Everybody's callbacks are signed with the same key: take those of your own tenant only")
+    F(IN(callback), "callback_url", TEXT, none, MUST, 1, 2048, "",
+      "where this was posted to, as it was asked for: one that names another address was not meant for you")
     F(IN(callback), "state", WORD, none, MUST, 0, 0, "finished|error", "error: coto failed")
     F(IN(sandbox), "state", WORD, none, MUST, 0, 0, "idle|busy|ending",
       "whether something runs in it")

@@ -449,7 +449,7 @@ static void add_callback(struct coto_json *json)
     static const struct coto_parameter signature = {
         .name = "Coto-Signature",
         .is_required = true,
-        .doc = "`t=UNIX-SECONDS,v1=HEX`: HMAC-SHA256 over `UNIX-SECONDS.BODY` with the operator's callback key; a line end at the end of its file is not part of it"};
+        .doc = "`t=UNIX-SECONDS,v1=HEX`: HMAC-SHA256 over `UNIX-SECONDS.BODY` with the operator's callback key; a line end at the end of its file is not part of it. A good signature says that the service has sent it: then compare `tenant` and `callback_url`"};
 
     coto_json_begin(json, "callbacks", '{');
     coto_json_begin(json, "ended", '{');

@@ -4,6 +4,7 @@ import hmac
 import http.server
 import json
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -249,6 +250,31 @@ def test_a_callback_of_a_sandbox_is_as_the_document_says(calling, listener):
     spec.validate(schema, told)
     spec.check_known(schema, told)
     assert {item["name"] for item in called["post"]["parameters"]} <= set(headers)
+
+
+def documented_check():
+    """is_good of docs/API.md, as it stands there."""
+    text = (pathlib.Path(__file__).parents[2] / "docs/API.md").read_text()
+    [code] = re.findall(r"```python\n(def is_good.*?)```", text, re.S)
+    names = {"hmac": hmac, "hashlib": hashlib, "json": json, "time": time}
+    exec(code, names)
+    return names["is_good"]
+
+
+def test_a_callback_says_whose_it_is_and_for_whom(calling, listener):
+    """The same key signs for all: another tenant's run with my address has a good signature too."""
+    is_good = documented_check()
+    url = f"{listener.origin}/hooks/mine?x=1"
+    theirs = begin(calling, agent_id="mine", callback_url=url)
+    mine = begin(calling, agent_id="mine", callback_url=url, token=True)
+    calls = {json.loads(body)["execution_id"]: (headers["Coto-Signature"], body) for _, headers, body in listener.wait(2)}
+    assert is_good(KEY, *calls[mine], "local", url)
+    assert not is_good(KEY, *calls[theirs], "local", url) and is_good(KEY, *calls[theirs], f"uid:{os.getuid()}", url)
+    assert not is_good(KEY, *calls[mine], "local", f"{listener.origin}/hooks/other"), "meant for another address"
+    header, body = calls[theirs]
+    forged = body.replace(f"uid:{os.getuid()}".encode(), b"local")
+    assert forged != body and not is_good(KEY, header, forged, "local", url), "the signature covers it"
+    assert not is_good(KEY, re.sub(r"t=\d+", f"t={int(time.time()) - 1}", calls[mine][0]), calls[mine][1], "local", url)
 
 
 def test_it_is_tried_again(calling, listener):
