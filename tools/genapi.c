@@ -86,7 +86,8 @@ static const char tail[] =
     "## Limits\n"
     "\n"
     "A body of JSON is at most 16 MiB, 64 levels deep and has at most 100,000 values. Past the queue, a tenant's requests in\n"
-    "flight, rate or number of sandboxes the answer is 429 with `Retry-After`. Past `connections` and `peer-connections`, or the\n"
+    "flight, rate or number of sandboxes the answer is 429 with `Retry-After`. Who has the token of a sandbox only may have eight requests there at a\n"
+    "time, and whatever all of those do leaves the tenant's own token room to work, and to revoke them. Past `connections` and `peer-connections`, or the\n"
     "descriptors that the service may have, it is 503 with `Retry-After` and the end of the connection, before any request is read;\n"
     "over TLS just the end.\n";
 

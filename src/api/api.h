@@ -186,6 +186,7 @@ struct api_sandbox {
     char token[COTO_API_TOKEN];
     char agent[128];
     struct api_tenant *owner;
+    struct api_guest *guest; /* who has its token, as tenants.c counts; NULL: nobody yet */
     enum api_state state;
     struct api_job *job; /* that uses it */
     struct coto_sandbox *box;

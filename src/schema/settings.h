@@ -107,15 +107,15 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
     X(TENANT_SANDBOXES, "tenant-sandboxes", INT, "1000", 1, 4095, "N", LIVE, \
       "sandboxes one tenant may hold; an eighth of max-sandboxes stays for others, also when its executions take theirs") \
     X(TENANT_REQUESTS, "tenant-requests", INT, "256", 1, 65536, "N", LIVE, \
-      "requests of one tenant that are being worked on, from the head to the last byte of the reply; GETs are counted apart; past it the answer is 429") \
+      "requests of one tenant that are being worked on, from the head to the last byte of the reply; GETs are counted apart, DELETEs and revoked tokens are not limited; past it the answer is 429. Requests with the tokens of its sandboxes have seven eighths of them, each sandbox eight") \
     X(TENANT_BODIES, "tenant-bodies", INT, "512", 1, 1048576, "N", LIVE, \
-      "MiB of bodies of one tenant's requests that are being worked on; one that would go past it and is above 1 MiB, or a DELETE, is answered with 429") \
+      "MiB of bodies of one tenant's requests that are being worked on; one that would go past it and is above 1 MiB, or a DELETE of more than 16 KiB, is answered with 429. Those with the tokens of its sandboxes have half of it, each sandbox 16 MiB") \
     X(TENANT_UNREAD, "tenant-unread", INT, "512", 1, 1048576, "N", LIVE, \
-      "MiB of replies of one tenant that wait to be read, and of results of async executions that wait to be recorded; one that would go past it and is above 1 MiB is answered with 503 instead, or not kept") \
+      "MiB of replies of one tenant that wait to be read, and of results of async executions that wait to be recorded; one that would go past it and is above 1 MiB is answered with 503 instead, or not kept. Those for the tokens of its sandboxes have half of it") \
     X(TENANT_RATE, "tenant-rate", INT, "0", 0, 1000000, "N", LIVE, \
       "requests a second of one tenant; 0: any number") \
     X(TENANT_BURST, "tenant-burst", INT, "100", 1, 1000000, "N", LIVE, \
-      "requests it may make at once, before the rate counts") \
+      "requests it may make at once, before the rate counts; with the tokens of its sandboxes seven eighths of them") \
     X(CALLBACK_ORIGIN, "callback-origin", LIST, "", 0, 0, "ORIGIN", START, \
       "where ends of async executions may be told (repeatable), such as https://hooks.example.com") \
     X(CALLBACK_KEY, "callback-key", TEXT, "", 0, 0, "FILE", START, \

@@ -1,13 +1,14 @@
 """What one tenant may take; the owner on the socket and the holder of the token are two."""
 import contextlib
 import json
+import subprocess
 import threading
 import time
 import uuid
 
 import pytest
 
-from .helpers import wait_until
+from .helpers import PATIENCE, wait_until
 
 
 def test_sandboxes(make_service):
@@ -60,33 +61,162 @@ def test_executions_that_wait_take_no_sandbox(make_service):
     wait_until(lambda: count(service, mine, "finished") == 40, "the end of all")
 
 
+def coto(service, *arguments):
+    return subprocess.run([service.program, "token", *arguments], check=True, capture_output=True, text=True,
+                          timeout=PATIENCE).stdout.strip()
+
+
+def begin_upload(service, token):
+    """A slow one, with a good token or on the socket."""
+    box = service.post("/api/v1/sandbox/create", token=token).json["sandbox_id"]
+    connection = service.connect(tcp=bool(token))
+    connection.putrequest("PUT", f"/api/v1/sandbox/{box}/files?path=f")
+    if token:
+        connection.putheader("Authorization", f"Bearer {service.token if token is True else token}")
+    connection.putheader("Content-Length", "1000000")
+    connection.endheaders()
+    connection.send(b"x" * 1000)
+    return connection
+
+
+def status_of(connection):
+    """None: it goes on."""
+    connection.sock.settimeout(1)
+    with contextlib.suppress(TimeoutError):
+        return connection.getresponse().status
+    return None
+
+
 @pytest.mark.parametrize("workers", [8, 16, 28])
 def test_nobody_has_all_transfers_there_are(make_service, workers):
     """AP-20: those of slow clients are few, and some of them are for others."""
     service = make_service(f"--workers={workers}")
     most = (workers + 3) // 4
 
-    def begin(token):
-        box = service.post("/api/v1/sandbox/create", token=token).json["sandbox_id"]
-        connection = service.connect(tcp=bool(token))
-        connection.putrequest("PUT", f"/api/v1/sandbox/{box}/files?path=f")
-        if token:
-            connection.putheader("Authorization", f"Bearer {service.token}")
-        connection.putheader("Content-Length", "1000000")
-        connection.endheaders()
-        connection.send(b"x" * 1000)
-        return connection
-
-    def status_of(connection):
-        """None: it goes on."""
-        connection.sock.settimeout(1)
-        with contextlib.suppress(TimeoutError):
-            return connection.getresponse().status
-        return None
     with contextlib.ExitStack() as stack:
-        mine = [status_of(stack.enter_context(contextlib.closing(begin(None)))) for _ in range(most + 1)]
+        mine = [status_of(stack.enter_context(contextlib.closing(begin_upload(service, None)))) for _ in range(most + 1)]
         assert mine.count(None) == most - (most + 7) // 8 and set(mine) <= {None, 429}, mine
-        assert status_of(stack.enter_context(contextlib.closing(begin(True)))) is None, "another tenant may"
+        assert status_of(stack.enter_context(contextlib.closing(begin_upload(service, True)))) is None, "another tenant may"
+
+
+@pytest.mark.parametrize("workers, first, second", [(16, 3, 1), (64, 14, 1)])
+def test_two_tenants_leave_transfers_to_a_third(make_service, workers, first, second):
+    """AP-20: the second took what the first had left, and nobody else could write, read, list or remove a file."""
+    service = make_service(f"--workers={workers}", start=False)
+    coto(service, "keygen", "es256", service.room / "keys")
+    service.start(f"--jwt-key={service.room / 'keys/es256.pub'}")
+    alice = coto(service, "mint", "--key", service.room / "keys/es256.key", "--sub", "alice")
+    box = service.post("/api/v1/sandbox/create", token=alice).json["sandbox_id"]
+    with contextlib.ExitStack() as stack:
+        theirs = [stack.enter_context(contextlib.closing(begin_upload(service, None))) for _ in range(first)]
+        assert {status_of(it) for it in theirs[-2:]} == {None}, "they go on"
+        others = [stack.enter_context(contextlib.closing(begin_upload(service, True))) for _ in range(2)]
+        assert [status_of(it) for it in others] == [None] * second + [429] * (2 - second)
+        for method, path, body in (("PUT", "files?path=x", "1"), ("GET", "files?path=x", None), ("GET", "artifacts", None),
+                                   ("DELETE", "files?path=x", None)):
+            reply = service.ask(method, f"/api/v1/sandbox/{box}/{path}", body, token=alice)
+            assert reply.status == 200, (method, path, reply)
+
+
+# ---- the token of a sandbox: whoever has it, maybe the program inside ----
+
+def slow_requests(service, stack, box, many, length, method="POST", path="execute"):
+    """Their heads and a byte each, with the token of that sandbox; how many are waited for, and what the last one refused was told."""
+    made = []
+    for _ in range(many):
+        connection = stack.enter_context(contextlib.closing(service.connect(tcp=True)))
+        connection.putrequest(method, f"/api/v1/sandbox/{box['sandbox_id']}/{path}")
+        connection.putheader("Authorization", f"Bearer {box['access_token']}")
+        connection.putheader("Content-Length", str(length))
+        connection.endheaders(b"{")
+        made.append(connection)
+    made[-1].sock.settimeout(1)
+    with contextlib.suppress(TimeoutError):
+        response = made[-1].getresponse()
+        return response.status, json.loads(response.read())
+    return None, None
+
+
+def can_do_all(service, box):
+    """What its tenant may do, and in the end that: revoke the token."""
+    run = service.run("1")
+    assert run.status == 200, run
+    other = service.create()["sandbox_id"]
+    assert service.ask("PUT", f"/api/v1/sandbox/{other}/files?path=x", "1").status == 200
+    assert service.delete(f"/api/v1/sandbox/{other}").status == 200
+    assert service.ask("POST", "/api/v1/run", json.dumps({"code": "1", "stdin": "x" * 2_000_000})).status == 200
+    assert service.get("/api/v1/executions").status == 200
+    reply = service.ask("POST", "/api/v1/token/revoke", {"token": box["access_token"]})
+    assert reply.status == 200, reply
+
+
+@pytest.mark.parametrize("method, path", [("POST", "execute"), ("DELETE", "files?path=x"), ("GET", "files")])
+def test_a_sandboxs_token_does_not_lock_its_tenant_out(make_service, method, path):
+    service = make_service("--tenant-requests=16", "--tenant-bodies=64")
+    box = service.create()
+    with contextlib.ExitStack() as stack:
+        status, told = slow_requests(service, stack, box, 24, 1000, method, path)
+        assert (status, told["code"]) == (429, "busy") and "this sandbox's token" in told["message"], told
+        can_do_all(service, box)
+
+
+def test_all_sandboxes_tokens_together_do_not_either(make_service):
+    service = make_service("--tenant-requests=16", "--tenant-bodies=64")
+    boxes = [service.create() for _ in range(4)]
+    with contextlib.ExitStack() as stack:
+        told = [slow_requests(service, stack, box, 8, 1000) for box in boxes]
+        assert told[0][0] is None and told[-1][0] == 429 and "tenant-requests" in told[-1][1]["remedy"], told
+        can_do_all(service, boxes[0])
+
+
+def test_bodies_that_a_sandboxs_token_only_claims(make_service):
+    """Of one sandbox one large body, of all of them half of what the tenant may send."""
+    service = make_service("--tenant-bodies=64")
+    boxes = [service.create() for _ in range(4)]
+    with contextlib.ExitStack() as stack:
+        told = [slow_requests(service, stack, box, 2, 16 << 20) for box in boxes]
+        assert [status for status, _ in told] == [429] * 4
+        assert "this sandbox's token" in told[0][1]["message"] and "tenant-bodies" in told[-1][1]["remedy"], told
+        can_do_all(service, boxes[0])
+    wait_until(lambda: service.ask("POST", f"/api/v1/sandbox/{boxes[1]['sandbox_id']}/execute",
+                                   {"code": "1", "stdin": "x" * 10_000_000}, token=boxes[1]["access_token"]).status == 200, "room")
+
+
+def test_the_rate_of_a_sandboxs_token(make_service):
+    """It leaves some of the burst to its tenant, which finds it whenever it comes."""
+    service = make_service("--tenant-rate=1", "--tenant-burst=16")
+    box = service.create()
+    path = f"/api/v1/sandbox/{box['sandbox_id']}"
+    seen = [service.get(path, token=box["access_token"]) for _ in range(24)]
+    assert [reply.status for reply in seen].count(200) in range(12, 17) and seen[-1].status == 429
+    assert int(seen[-1].headers["Retry-After"]) >= 1
+    assert service.ask("POST", "/api/v1/token/revoke", {"token": box["access_token"]}).status == 200
+
+
+def test_replies_that_a_sandboxs_token_does_not_read(make_service):
+    service = make_service("--tenant-unread=60")
+    body = json.dumps({"code": "print(chr(0) * 4_000_000)"})
+    boxes = [service.create() for _ in range(2)]
+    with contextlib.ExitStack() as stack:
+        for box in boxes:
+            connection = stack.enter_context(contextlib.closing(service.connect(tcp=True)))
+            connection.request("POST", f"/api/v1/sandbox/{box['sandbox_id']}/execute", body,
+                               {"Authorization": f"Bearer {box['access_token']}"})
+            reply = connection.getresponse()
+            assert reply.status == (200 if box is boxes[0] else 503), reply
+        assert service.ask("POST", "/api/v1/run", body).status == 200
+
+
+def test_a_token_is_revoked_however_busy_its_tenant_is(make_service):
+    service = make_service("--tenant-requests=1", "--tenant-bodies=1")
+    box = service.create()
+    with contextlib.closing(service.connect()) as connection:
+        connection.putrequest("POST", "/api/v1/run")
+        connection.putheader("Content-Length", "16000000")
+        connection.endheaders(b'{"code":')
+        wait_until(lambda: not is_free(service), "the arrival of the head")
+        assert service.ask("POST", "/api/v1/token/revoke", {"token": box["access_token"]}).status == 200
+        assert service.get(f"/api/v1/sandbox/{box['sandbox_id']}", token=box["access_token"]).status == 401
 
 
 def test_rate(make_service):
