@@ -201,9 +201,10 @@ int init_walls_raise(const struct init_spec *spec, struct init_report *report, s
         return coto_err_set(err, COTO_ERR_WALL, errno, "close inherited descriptors");
     report->fds_closed = 1;
     int abi = 0;
-    const struct coto_landlock_ask ask = {(int)spec->landlock_abi,
-                                          (const char *const *)spec->writable.items, spec->noexec,
-                                          spec->own_dev};
+    const struct coto_landlock_ask ask = {.abi_max = (int)spec->landlock_abi,
+                                          .writable = (const char *const *)spec->writable.items,
+                                          .noexec = spec->noexec,
+                                          .own_dev = spec->own_dev};
     if (coto_up("landlock") && spec->landlock_abi && coto_landlock_apply(&ask, &abi, err))
         return -1;
     report->landlock = (uint64_t)abi;

@@ -53,6 +53,7 @@ enum {
                FS_MAKE_SOCK | FS_MAKE_FIFO | FS_MAKE_SYM | FS_REFER | FS_TRUNCATE,
     FS_DEVICE = FS_READ | FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV,
 
+    NET_ABI4 = 3,   /* bind, connect; what was inherited or accepted stays of use */
     SCOPE_ABI6 = 3, /* abstract UNIX sockets, signals */
 
     /* Of this program, until it executes another, and of domains that programs make for themselves:
@@ -147,15 +148,16 @@ static int grant_path(const struct apply *apply, const char *path, uint64_t righ
     return 0;
 }
 
-/* What a sandbox's /dev may lack is no failure. */
+/* What a sandbox's /dev may lack is no failure. Who reads little has no terminal either. */
 static int grant_devices(const struct apply *apply, struct coto_err *err)
 {
     static const char *const devices[] = {"/dev/null",    "/dev/zero", "/dev/full", "/dev/random",
                                           "/dev/urandom", "/dev/tty",  "/dev/ptmx", "/dev/pts"};
+    size_t count = sizeof devices / sizeof devices[0] - (apply->ask->readable ? 3 : 0);
 
     if (apply->ask->own_dev)
         return grant_path(apply, "/dev", FS_DEVICE, err);
-    for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct stat st;
         coto_auto_fd fd = openat(AT_FDCWD, devices[i], O_PATH | O_CLOEXEC);
         if (fd < 0 || fstat(fd, &st))
@@ -323,14 +325,36 @@ static int grant_execute_beside(const struct apply *apply, struct coto_err *err)
 
 /* ---- all together ------------------------------------------------------- */
 
+/* What this host does not have, or does not let us reach, needs no rule. */
+static int grant_readable(const struct apply *apply, uint64_t rights, struct coto_err *err)
+{
+    const char *const *readable = apply->ask->readable;
+
+    for (size_t i = 0; readable[i]; i++) {
+        struct coto_err why = {0};
+        if (grant_path(apply, readable[i], rights, &why) == 0 || why.sys_errno == ENOENT || why.sys_errno == EACCES)
+            continue;
+        *err = why;
+        return -1;
+    }
+    return 0;
+}
+
+static int grant_reading(const struct apply *apply, uint64_t rights, struct coto_err *err)
+{
+    if (apply->ask->readable)
+        return grant_readable(apply, rights, err);
+    if (grant_path(apply, "/", rights, err))
+        return -1;
+    return apply->ask->noexec ? grant_execute_beside(apply, err) : 0;
+}
+
 static int add_rules(const struct apply *apply, struct coto_err *err)
 {
     const char *const *writable = apply->ask->writable;
     uint64_t execute = apply->ask->noexec ? 0 : FS_EXECUTE;
 
-    if (grant_path(apply, "/", FS_READ | execute, err))
-        return -1;
-    if (apply->ask->noexec && grant_execute_beside(apply, err))
+    if (grant_reading(apply, FS_READ | execute, err))
         return -1;
     for (size_t i = 0; writable && writable[i]; i++)
         if (grant_path(apply, writable[i], FS_READ | FS_WRITE | execute, err))
@@ -355,6 +379,7 @@ int coto_landlock_apply(const struct coto_landlock_ask *ask, int *ret_abi, struc
                                     "'landlock' in the boot option lsm=");
     }
     attr.handled_fs = handled_by(abi);
+    attr.handled_net = abi >= 4 && ask->no_tcp ? NET_ABI4 : 0;
     attr.scoped = abi >= 6 ? SCOPE_ABI6 : 0;
     coto_auto_fd ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0U);
     if (ruleset < 0)

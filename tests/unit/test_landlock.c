@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -92,7 +93,7 @@ static int apply(int abi_max, bool noexec)
 
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         return -1;
-    struct coto_landlock_ask ask = {abi_max, writable, noexec, false};
+    struct coto_landlock_ask ask = {.abi_max = abi_max, .writable = writable, .noexec = noexec};
     if (coto_landlock_apply(&ask, &abi, &err)) {
         fprintf(stderr, "%s\n", err.text);
         return -1;
@@ -323,7 +324,7 @@ static int body_needs_no_new_privs(void)
 
     if (geteuid() == 0 && setresuid(12345, 12345, 12345))
         return 1;
-    const struct coto_landlock_ask ask = {7, writable, false, false};
+    const struct coto_landlock_ask ask = {.abi_max = 7, .writable = writable};
     if (coto_landlock_apply(&ask, &abi, &err) != -1 || abi != -5)
         return 2;
     return err.kind == COTO_ERR_SYSTEM && err.sys_errno == EPERM && err.remedy[0] ? 0 : 3;
@@ -336,12 +337,12 @@ static void test_errors(void **state)
     int abi = -5;
     (void)state;
 
-    const struct coto_landlock_ask none = {0, writable, false, false};
+    const struct coto_landlock_ask none = {.writable = writable};
     assert_int_equal(coto_landlock_apply(&none, &abi, &err), -1);
     assert_int_equal(err.kind, COTO_ERR_WALL);
     assert_true(err.remedy[0]);
     for (int noexec = 0; noexec < 2; noexec++) {
-        const struct coto_landlock_ask gone = {7, missing, noexec, false};
+        const struct coto_landlock_ask gone = {.abi_max = 7, .writable = missing, .noexec = noexec};
         assert_int_equal(coto_landlock_apply(&gone, &abi, &err), -1);
         assert_non_null(strstr(err.text, "/nonexistent/place"));
         assert_int_equal(err.sys_errno, ENOENT);
@@ -387,6 +388,60 @@ CHILD_TEST(scopes_old_abi)
 CHILD_TEST(every_abi)
 CHILD_TEST(needs_no_new_privs)
 
+/* Bind and connect: 0 when neither is refused by the wall. */
+static int try_tcp(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    int one = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int other = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int failed = bind(one, (struct sockaddr *)&at, sizeof at) ||
+                 getsockname(one, (struct sockaddr *)&at, &len) || listen(one, 1) ||
+                 connect(other, (struct sockaddr *)&at, sizeof at);
+    int saved = errno;
+
+    close(one);
+    close(other);
+    errno = saved;
+    return failed ? -1 : 0;
+}
+
+static int body_readable(void)
+{
+    const char *const readable[] = {in("ro/sub"), in("w2/prog"), "/nowhere/at/all", NULL};
+    const struct coto_landlock_ask ask = {
+        .abi_max = 7, .writable = writable, .readable = readable, .no_tcp = true, .noexec = true};
+    struct coto_err err = {0};
+    char byte;
+    int abi;
+
+    if (run(in("ro/prog")) != 7 || open("/etc/passwd", O_RDONLY | O_CLOEXEC) < 0 || open(in("ro"), O_RDONLY | O_CLOEXEC) < 0 || try_tcp())
+        return 1; /* control */
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || coto_landlock_apply(&ask, &abi, &err))
+        return 2;
+    if (!fails_with(EACCES, open("/etc/passwd", O_RDONLY | O_CLOEXEC)) || !fails_with(EACCES, open(in("ro"), O_RDONLY | O_CLOEXEC)) ||
+        !fails_with(EACCES, open(in("ro/prog"), O_RDONLY | O_CLOEXEC)) || !fails_with(EACCES, open("/", O_RDONLY | O_CLOEXEC)))
+        return 3;
+    if (open(in("ro/sub/prog"), O_RDONLY | O_CLOEXEC) < 0 || open(in("ro/sub"), O_RDONLY | O_CLOEXEC) < 0 ||
+        open(in("w2/prog"), O_RDONLY | O_CLOEXEC) < 0 || open(in("w1/prog"), O_RDWR | O_CLOEXEC) < 0)
+        return 4;
+    if (!fails_with(EACCES, open(in("ro/sub/prog"), O_WRONLY | O_CLOEXEC)))
+        return 5;
+    if (!fails_with(EACCES, run(in("ro/sub/prog"))) || !fails_with(EACCES, run("/bin/true")))
+        return 6;
+    int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    if (zero < 0 || read(zero, &byte, 1) != 1 || open("/dev/null", O_RDWR | O_CLOEXEC) < 0 ||
+        !fails_with(EACCES, open("/dev/ptmx", O_RDWR | O_CLOEXEC)))
+        return 7;
+    return abi < 4 || fails_with(EACCES, try_tcp()) ? 0 : 8;
+}
+
+static void test_readable(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(body_readable), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -403,6 +458,7 @@ int main(void)
         cmocka_unit_test(test_scopes),
         cmocka_unit_test(test_scopes_old_abi),
         cmocka_unit_test(test_every_abi),
+        cmocka_unit_test(test_readable),
         cmocka_unit_test(test_needs_no_new_privs),
     };
     return cmocka_run_group_tests(tests, open_listener, remove_tree);
