@@ -61,12 +61,12 @@ static void print_heading(void)
 
 static void print_counts(void)
 {
-    static const char *const tiers[] = {"strict", "default", "debug", "service"};
+    static const char *const tiers[] = {"strict", "default", "debug", "service", "front"};
     static struct coto_seccomp_program program;
 
     printf("| tier | allowed | by argument | instructions | SHA-256 of the filter |\n"
            "|---|---|---|---|---|\n");
-    for (int tier = COTO_SECCOMP_STRICT; tier <= COTO_SECCOMP_SERVICE; tier++) {
+    for (int tier = COTO_SECCOMP_STRICT; tier <= COTO_SECCOMP_FRONT; tier++) {
         int allowed = 0, checked = 0;
         for (int number = 0; number < NUMBERS; number++) {
             struct coto_seccomp_rule rule = coto_seccomp_rule(tier, number);
@@ -84,13 +84,31 @@ static void print_counts(void)
 /* No tier of sandboxes: what is refused to all of the service. */
 static void print_service(void)
 {
-    printf("`service` is no tier of sandboxes but the filter of the service's own processes, where root has\n"
-           "started it, and so of all that they start. It allows everything, numbers that are not in the table\n"
+    printf("`service` is no tier of sandboxes but the filter of the service's own processes, and so\n"
+           "of all that they start (not of an ordinary user's who has subordinate ids: docs/SERVICE.md). It allows everything, numbers that are not in the table\n"
            "too, but for these, which answer EPERM:\n");
     for (int number = 0, count = 0; number < NUMBERS; number++) {
         struct coto_seccomp_rule rule = coto_seccomp_rule(COTO_SECCOMP_SERVICE, number);
         if (rule.answer == COTO_ANSWER_ERRNO)
             printf("%s%s", count++ ? ", " : "", rule.name);
+    }
+    printf(".\n\n");
+}
+
+/* Nor is this one: what the process that reads the network may do. */
+static void print_front(void)
+{
+    printf("`front` is the filter of the service's process that reads the network, whoever has started it. It allows the\n"
+           "calls of `default` that it makes, with the same rules or the one in brackets; others answer EPERM, or as in\n"
+           "`default`:\n");
+    for (int number = 0, count = 0; number < NUMBERS; number++) {
+        struct coto_seccomp_rule rule = coto_seccomp_rule(COTO_SECCOMP_FRONT, number);
+        struct coto_seccomp_rule normal = coto_seccomp_rule(COTO_SECCOMP_DEFAULT, number);
+        if (rule.answer == COTO_ANSWER_ERRNO)
+            continue;
+        printf("%s%s", count++ ? ", " : "", rule.name);
+        if (rule.check && rule.check != normal.check)
+            printf(" (%s)", rule.check);
     }
     printf(".\n\n");
 }
@@ -117,6 +135,7 @@ int main(void)
     print_heading();
     print_counts();
     print_service();
+    print_front();
     printf("| name | number | strict | default | debug | answer | check |\n"
            "|---|---|---|---|---|---|---|\n");
     for (int number = 0; number < NUMBERS; number++)

@@ -111,10 +111,24 @@ static bool is_refused_to_service(int number)
     }
 }
 
+static bool is_made_by_front(int number)
+{
+    switch (number) {
+#define X(name) case __NR_##name:
+        COTO_FRONT_MAKES(X)
+#undef X
+        return true;
+    default:
+        return false;
+    }
+}
+
 static bool is_allowed(const struct row *row, int tier, unsigned extras)
 {
     if (tier == COTO_SECCOMP_SERVICE)
         return !is_refused_to_service(row->number);
+    if (tier == COTO_SECCOMP_FRONT)
+        return row->tier <= COTO_SECCOMP_DEFAULT && is_made_by_front(row->number);
     if (is_left_out(row->number, extras))
         return true;
     if ((extras & COTO_SECCOMP_NOSETID) && row->number == __NR_openat2)
@@ -125,9 +139,11 @@ static bool is_allowed(const struct row *row, int tier, unsigned extras)
 }
 
 /* The errno of a call that is not allowed. ENOSYS would make programs look for another way. */
-static int refusal_of(const struct row *row)
+static int refusal_of(const struct row *row, int tier)
 {
-    return row->number == __NR_memfd_create ? EPERM : row->otherwise;
+    bool is_known = tier == COTO_SECCOMP_FRONT && row->tier <= COTO_SECCOMP_DEFAULT;
+
+    return is_known || row->number == __NR_memfd_create ? EPERM : row->otherwise;
 }
 
 static enum check_id check_without_setid(const struct row *row)
@@ -156,11 +172,28 @@ static enum check_id check_without_setid(const struct row *row)
     }
 }
 
+/* What the front needs of a call can be less than what programs do. */
+static enum check_id check_of_front(const struct row *row)
+{
+    switch (row->number) {
+    case __NR_ioctl:
+        return CHECK_OWN_IOCTL;
+    case __NR_prlimit64:
+        return CHECK_OWN_LIMIT;
+    case __NR_socketpair:
+        return CHECK_OWN_PAIR;
+    default:
+        return row->check;
+    }
+}
+
 /* seccomp(2) is in `debug` only, and so is its older spelling. */
 static enum check_id check_of(const struct row *row, int tier, unsigned extras)
 {
     if (tier == COTO_SECCOMP_SERVICE || is_left_out(row->number, extras))
         return CHECK_NONE;
+    if (tier == COTO_SECCOMP_FRONT)
+        return check_of_front(row);
     if (row->check == CHECK_PRCTL && tier == COTO_SECCOMP_DEBUG)
         return CHECK_PRCTL_DEBUG;
     return extras & COTO_SECCOMP_NOSETID ? check_without_setid(row) : row->check;
@@ -177,7 +210,7 @@ struct coto_seccomp_rule coto_seccomp_rule(int tier, int number)
     if (!row)
         return rule;
     rule.name = row->name;
-    rule.error = row->otherwise;
+    rule.error = tier == COTO_SECCOMP_FRONT ? refusal_of(row, tier) : row->otherwise;
     rule.answer = COTO_ANSWER_ERRNO;
     if (!is_allowed(row, tier, 0))
         return rule;
@@ -286,6 +319,11 @@ static bool command_holds(uint32_t command)
     }
 }
 
+static bool own_pair_holds(uint64_t family, uint64_t type, uint64_t protocol)
+{
+    return family == FAMILY_UNIX && (type == TYPE_STREAM || type == TYPE_SEQPACKET) && protocol == 0;
+}
+
 static bool holds(enum check_id check, const uint64_t args[6])
 {
     uint64_t type = args[1] & ~(uint64_t)TYPE_FLAGS;
@@ -296,6 +334,12 @@ static bool holds(enum check_id check, const uint64_t args[6])
         return !(args[0] & NEW_FLAGS);
     case CHECK_IOCTL:
         return request_holds((uint32_t)args[1]);
+    case CHECK_OWN_IOCTL:
+        return args[1] == REQ_TCGETS || args[1] == REQ_FIONREAD || args[1] == REQ_FIONBIO;
+    case CHECK_OWN_LIMIT:
+        return args[0] == 0;
+    case CHECK_OWN_PAIR:
+        return own_pair_holds(args[0], type, args[2]);
     case CHECK_FCNTL:
         return command_holds((uint32_t)args[1]);
     case CHECK_PRCTL:
@@ -378,7 +422,7 @@ enum coto_seccomp_answer coto_seccomp_decide(int tier, unsigned extras,
         (tier == COTO_SECCOMP_SERVICE || is_left_out(call->number, extras)))
         return COTO_ANSWER_ALLOW;
     if (!row || !is_allowed(row, tier, extras)) {
-        *ret_error = row ? refusal_of(row) : ENOSYS;
+        *ret_error = row ? refusal_of(row, tier) : ENOSYS;
         return COTO_ANSWER_ERRNO;
     }
     enum check_id check = check_of(row, tier, extras);
@@ -589,7 +633,7 @@ static int compile_check(struct builder *b, enum check_id id)
 static uint32_t action_of(const struct row *row, int tier, unsigned extras)
 {
     if (!is_allowed(row, tier, extras))
-        return SECCOMP_RET_ERRNO | (uint32_t)refusal_of(row);
+        return SECCOMP_RET_ERRNO | (uint32_t)refusal_of(row, tier);
     enum check_id check = check_of(row, tier, extras);
     return check == CHECK_NONE ? SECCOMP_RET_ALLOW : CHECK_BIT | (uint32_t)check << 8;
 }
@@ -668,7 +712,7 @@ int coto_seccomp_build(int tier, unsigned extras, struct coto_seccomp_program *r
 {
     struct builder b;
 
-    if (tier < COTO_SECCOMP_STRICT || tier > COTO_SECCOMP_SERVICE)
+    if (tier < COTO_SECCOMP_STRICT || tier > COTO_SECCOMP_FRONT)
         return coto_err_set(err, COTO_ERR_INTERNAL, 0, "seccomp: tier %d does not exist", tier);
     b.pos = COTO_SECCOMP_MAX;
     b.verdict_count = 0;

@@ -48,8 +48,10 @@ static inline unsigned coto_seccomp_extras(bool noexec, bool nosetid)
 /* No tier of sandboxes: what the service's own processes live behind (kernel/self.h). It refuses a few calls by
  * their numbers and allows the rest, those without a row too. It has no extras. */
 #define COTO_SECCOMP_SERVICE (COTO_SECCOMP_DEBUG + 1)
+/* What the front lives behind besides: the few calls of tier `default` that it makes. */
+#define COTO_SECCOMP_FRONT (COTO_SECCOMP_SERVICE + 1)
 
-/* Builds the filter of a tier (COTO_SECCOMP_STRICT, _DEFAULT, _DEBUG, _SERVICE) with these extras. */
+/* Builds the filter of a tier (COTO_SECCOMP_STRICT, _DEFAULT, _DEBUG, _SERVICE, _FRONT) with these extras. */
 int coto_seccomp_build(int tier, unsigned extras, struct coto_seccomp_program *ret_program,
                        struct coto_err *err);
 
@@ -67,7 +69,7 @@ struct coto_seccomp_rule {
     int error;           /* for ERRNO, and for ARGS when the check fails */
     const char *check;   /* for ARGS: what is checked, in words */
 };
-/* The rule of a number in a tier; a number without a row: name NULL, and ENOSYS in the tiers of sandboxes. */
+/* The rule of a number in a tier; a number without a row: name NULL, and ENOSYS but for _SERVICE. */
 struct coto_seccomp_rule coto_seccomp_rule(int tier, int number);
 /* Evaluates the table itself (not the program) for a concrete call: the oracle
  * of the tests. Returns the answer; *ret_error for ERRNO. */

@@ -16,6 +16,9 @@ enum check_id {
 /* Own copies of what is compared: C libraries differ in which they define. */
 enum {
     NEW_FLAGS = 0x7e020000, /* CLONE_NEW*; NEWTIME lies in clone(2)'s signal bits: clone3 only */
+    REQ_TCGETS = 0x5401,
+    REQ_FIONREAD = 0x541b,
+    REQ_FIONBIO = 0x5421,
     REQ_TIOCSTI = 0x5412,
     REQ_TIOCLINUX = 0x541c,
     REQ_TIOCCONS = 0x541d,
@@ -136,6 +139,10 @@ static const struct check checks[CHECK_COUNT] = {
     [CHECK_FCNTL] = {DENY_VALUES,
                      {{{1, VALUES(CMD_OFD_GETLK, CMD_OFD_SETLK, CMD_OFD_SETLKW, CMD_SETLEASE,
                                   CMD_SETDELEG, CMD_NOTIFY)}}}},
+    [CHECK_OWN_IOCTL] = {ALLOW, {{{1, VALUES(REQ_TCGETS, REQ_FIONREAD, REQ_FIONBIO)}}}},
+    [CHECK_OWN_LIMIT] = {ALLOW, {{{0, VALUES(0)}}}},
+    /* No datagrams: one could be sent to any socket that has a name. */
+    [CHECK_OWN_PAIR] = {ALLOW, {{{0, VALUES(FAMILY_UNIX)}, {1, TYPES(TYPE_STREAM, TYPE_SEQPACKET)}, {2, VALUES(0)}}}},
     [CHECK_PRCTL] = {DENY_VALUES,
                      {{{0, VALUES(OPT_SET_SECCOMP, OPT_SET_MM, OPT_SET_PTRACER,
                                   OPT_SCHED_CORE, OPT_MEMORY_MERGE, OPT_SET_VMA)}}}},

@@ -577,6 +577,38 @@
 
 #define COTO_SERVICE_REFUSES(X) COTO_SERVICE_REFUSES_COMMON(X) COTO_SERVICE_REFUSES_X86_64(X)
 
+/* What the front makes (the daemon, its starter and its async executions), with what its libraries do on other hosts: sockets
+ * that it is given, its records, threads and copies of itself. Of these what tier `default` allows, with its rules
+ * or those below; everything else is refused. No socket of its own, no program, no signal to anybody. */
+#define COTO_FRONT_MAKES_FILES(X) \
+    X(read) X(write) X(readv) X(writev) X(pread64) X(pwrite64) X(preadv) X(pwritev) \
+    X(openat) X(openat2) X(close) X(close_range) X(lseek) X(dup) X(dup3) X(fcntl) X(ioctl) X(flock) \
+    X(fstat) X(newfstatat) X(statx) X(statfs) X(fstatfs) X(faccessat) X(faccessat2) X(readlinkat) \
+    X(getdents64) X(getcwd) X(umask) X(mkdirat) X(mknodat) X(unlinkat) X(renameat) X(renameat2) \
+    X(fchmod) X(ftruncate) X(fallocate) X(fadvise64) X(fsync) X(fdatasync) X(pipe2) X(memfd_create)
+#define COTO_FRONT_MAKES_OTHERS(X) \
+    X(brk) X(mmap) X(mprotect) X(munmap) X(mremap) X(madvise) X(membarrier) X(map_shadow_stack) \
+    X(clone) X(exit) X(exit_group) X(wait4) X(waitid) X(futex) X(futex_waitv) X(rseq) X(sched_yield) \
+    X(sched_getaffinity) X(getcpu) X(set_tid_address) X(set_robust_list) X(restart_syscall) \
+    X(rt_sigaction) X(rt_sigprocmask) X(rt_sigreturn) X(rt_sigsuspend) X(rt_sigtimedwait) X(sigaltstack) X(signalfd4) \
+    X(prctl) X(getrlimit) X(prlimit64) X(getrusage) X(getpid) X(getppid) X(gettid) \
+    X(getuid) X(geteuid) X(getgid) X(getegid) X(capget) X(uname) X(sysinfo) X(getrandom) \
+    X(nanosleep) X(clock_nanosleep) X(clock_gettime) X(clock_getres) X(gettimeofday) X(times) \
+    X(timerfd_create) X(timerfd_settime) X(timerfd_gettime) \
+    X(socketpair) X(accept) X(accept4) X(shutdown) X(getsockname) X(getpeername) X(getsockopt) X(setsockopt) \
+    X(sendto) X(recvfrom) X(sendmsg) X(recvmsg) \
+    X(epoll_create1) X(epoll_ctl) X(epoll_pwait) X(epoll_pwait2) X(pselect6) X(ppoll) X(eventfd2)
+
+#ifdef __x86_64__
+#define COTO_FRONT_MAKES_X86_64(X) \
+    X(open) X(stat) X(lstat) X(access) X(mkdir) X(rmdir) X(readlink) X(rename) X(unlink) X(mknod) \
+    X(pipe) X(dup2) X(poll) X(select) X(epoll_create) X(epoll_wait) X(eventfd) X(signalfd) X(fork) X(time) X(arch_prctl)
+#else
+#define COTO_FRONT_MAKES_X86_64(X)
+#endif
+
+#define COTO_FRONT_MAKES(X) COTO_FRONT_MAKES_FILES(X) COTO_FRONT_MAKES_OTHERS(X) COTO_FRONT_MAKES_X86_64(X)
+
 /* Rules on arguments: id, errno when it does not hold, the rule in words. */
 #define COTO_SYSCALL_CHECKS(X) \
     X(NONE, 0, "") \
@@ -607,6 +639,10 @@
     X(SHMGET, EPERM, "flags hold no SHM_HUGETLB") \
     X(MADVISE, EINVAL, "advice is not MADV_MERGEABLE") \
     X(FADVISE, EPERM, "advice is not POSIX_FADV_DONTNEED") \
+    /* Of the front only. */ \
+    X(OWN_IOCTL, EPERM, "request is TCGETS, FIONREAD or FIONBIO") \
+    X(OWN_LIMIT, EPERM, "pid is 0, the caller itself") \
+    X(OWN_PAIR, EPERM, "UNIX stream or seqpacket, protocol 0") \
     /* With COTO_SECCOMP_NOSETID only. */ \
     X(CHMOD, EPERM, "mode has no set-id bits") \
     X(CHMODAT, EPERM, "mode has no set-id bits") \

@@ -269,6 +269,37 @@ static void test_the_service_is_refused_by_number(void **state)
     print_message("service: %u instructions, hash %.12s\n", m.program.len, m.program.hash);
 }
 
+/* The filter of the front: a part of what programs in sandboxes may do, and nothing that leads out. */
+static void test_the_front_makes_few_calls(void **state)
+{
+    static const int refused[] = {SYS_socket, SYS_connect, SYS_bind, SYS_listen, SYS_execve, SYS_execveat, SYS_kill, SYS_tkill, SYS_tgkill,
+                                  SYS_setuid, SYS_ptrace, SYS_unshare, SYS_symlinkat, SYS_linkat, SYS_chown, SYS_shmget,
+                                  SYS_sendmmsg, SYS_pidfd_open, SYS_sched_setscheduler, SYS_rt_sigqueueinfo, SYS_io_uring_setup};
+    static const int needed[] = {SYS_accept4, SYS_openat, SYS_clone, SYS_futex, SYS_sendmsg, SYS_fdatasync, SYS_exit_group};
+    static struct machine m;
+    int error;
+    (void)state;
+
+    build(&m, COTO_SECCOMP_FRONT, 0);
+    sweep(&m, COTO_SECCOMP_FRONT);
+    check_coverage(&m);
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        assert_int_equal(coto_seccomp_rule(COTO_SECCOMP_FRONT, refused[i]).answer, COTO_ANSWER_ERRNO);
+    assert_int_equal(coto_seccomp_rule(COTO_SECCOMP_FRONT, SYS_socket).error, EPERM);
+    assert_int_equal(coto_seccomp_rule(COTO_SECCOMP_FRONT, SYS_clone3).error, ENOSYS); /* for which libraries have clone */
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
+        assert_int_not_equal(coto_seccomp_rule(COTO_SECCOMP_FRONT, needed[i]).answer, COTO_ANSWER_ERRNO);
+    for (int number = 0; number < 600; number++)
+        if (coto_seccomp_rule(COTO_SECCOMP_DEFAULT, number).answer == COTO_ANSWER_ERRNO)
+            assert_int_equal(coto_seccomp_rule(COTO_SECCOMP_FRONT, number).answer, COTO_ANSWER_ERRNO);
+    for (int type = SOCK_STREAM; type <= SOCK_SEQPACKET; type++) { /* a datagram could be sent to anybody */
+        const struct coto_seccomp_call pair = {ARCH, SYS_socketpair, {AF_UNIX, (uint64_t)type, 0}};
+        bool is_own = type == SOCK_STREAM || type == SOCK_SEQPACKET;
+        assert_int_equal(coto_seccomp_decide(COTO_SECCOMP_FRONT, 0, &pair, &error), is_own ? COTO_ANSWER_ALLOW : COTO_ANSWER_ERRNO);
+    }
+    print_message("front: %u instructions, hash %.12s\n", m.program.len, m.program.hash);
+}
+
 static void build(struct machine *m, int tier, unsigned extras)
 {
     struct coto_err err = {0};
@@ -678,7 +709,7 @@ static void test_bad_tier(void **state)
     (void)state;
 
     memset(&program, 0x5a, sizeof program);
-    assert_int_equal(coto_seccomp_build(COTO_SECCOMP_SERVICE + 1, false, &program, &err), -1);
+    assert_int_equal(coto_seccomp_build(COTO_SECCOMP_FRONT + 1, false, &program, &err), -1);
     assert_int_equal(err.kind, COTO_ERR_INTERNAL);
     assert_int_equal(program.len, 0x5a5a);
     assert_int_equal(coto_seccomp_build(-1, false, &program, &err), -1);
@@ -862,6 +893,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_program_equals_table),
         cmocka_unit_test(test_the_service_is_refused_by_number),
+        cmocka_unit_test(test_the_front_makes_few_calls),
         cmocka_unit_test(test_two_parts_are_the_whole),
         cmocka_unit_test(test_other_tiers_beside_it),
         cmocka_unit_test(test_paths_are_short),
