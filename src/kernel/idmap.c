@@ -13,9 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define NEWUIDMAP "/usr/bin/newuidmap"
@@ -23,6 +26,7 @@
 #define NUMBERS (1u << 26)
 #define MAP_TEXT 2048
 #define ROUNDS 4
+#define OWN_TRIES 10000 /* half a second and more: one that dies meanwhile is not waited for any longer */
 #define RANGE_MIN 4096u /* ids from which two sandboxes rarely pick the same */
 
 /* No two sandboxes that live at the same time have the same: each process, and each copy
@@ -215,8 +219,19 @@ static bool choose_subuid(struct coto_idmap *map)
         snprintf(map->why, sizeof map->why, "the caller has no range in /etc/subuid and /etc/subgid");
         return false;
     }
+    if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) {
+        snprintf(map->why, sizeof map->why, "newuidmap has no rights here: no_new_privs is set");
+        return false;
+    }
     map->kind = COTO_MAP_SUBUID;
     return true;
+}
+
+bool coto_idmap_has_helpers(void)
+{
+    struct coto_idmap map = {0};
+
+    return choose_subuid(&map);
 }
 
 int coto_idmap_choose(int mode, struct coto_idmap *ret_map, struct coto_err *err)
@@ -294,6 +309,21 @@ static int write_map(pid_t pid, uid_t owner, const char *file, const char *text,
     return 0;
 }
 
+/* A child of a process that is not dumpable becomes so a moment after it has begun to execute its program, and after whoever waits for
+ * that in vfork has been woken. Until then its files are root's. */
+static void wait_for_own(pid_t pid)
+{
+    const struct timespec moment = {.tv_nsec = 50000};
+    char path[64];
+    struct stat st;
+
+    if (geteuid() == 0 || prctl(PR_GET_DUMPABLE) == 1)
+        return;
+    snprintf(path, sizeof path, "/proc/%d/uid_map", (int)pid);
+    for (int i = 0; i < OWN_TRIES && stat(path, &st) == 0 && st.st_uid != geteuid(); i++)
+        nanosleep(&moment, NULL);
+}
+
 int coto_idmap_write(const struct coto_idmap *map, pid_t pid, uid_t uid, gid_t gid,
                      struct coto_err *err)
 {
@@ -301,6 +331,7 @@ int coto_idmap_write(const struct coto_idmap *map, pid_t pid, uid_t uid, gid_t g
     char uids[64];
     char gids[64];
 
+    wait_for_own(pid);
     if (map->kind == COTO_MAP_SUBUID) {
         pid_t a = start_helper(NEWUIDMAP, pid, uid, map->host_uid);
         pid_t b = start_helper(NEWGIDMAP, pid, gid, map->host_gid);

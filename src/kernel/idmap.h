@@ -26,6 +26,8 @@ struct coto_idmap {
 
 /* mode is COTO_IDMAP_AUTO, _SINGLE or _SUBUID of schema/options.h. */
 int coto_idmap_choose(int mode, struct coto_idmap *ret_map, struct coto_err *err);
+/* Whether the caller has subordinate ids, and the set-uid helpers work for it. */
+bool coto_idmap_has_helpers(void);
 /* Writes the maps of a process that has just got a user namespace. */
 int coto_idmap_write(const struct coto_idmap *map, pid_t pid, uid_t uid, gid_t gid,
                      struct coto_err *err);

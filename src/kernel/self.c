@@ -3,6 +3,7 @@
 #include "kernel/apparmor.h"
 #include "kernel/caps.h"
 #include "kernel/cgroup.h"
+#include "kernel/idmap.h"
 #include "kernel/seccomp.h"
 #include "schema/options.h"
 
@@ -92,7 +93,7 @@ static bool is_inherited(const char *hash)
            syscall(SYS_request_key, NULL, NULL, NULL, 0) < 0 && errno == EPERM;
 }
 
-/* Root that can do what root does. One without these two maps ids by newuidmap, as ordinary users do. */
+/* Root that can do what root does. One without these two maps ids by newuidmap, as ordinary users do who have ids of their own. */
 static bool is_root(void)
 {
     const uint64_t both = BIT(CAP_SETUID) | BIT(CAP_SETGID);
@@ -123,8 +124,11 @@ int coto_self_confine(uint64_t needs, const char *inherited, struct coto_self *r
                       struct coto_err *err)
 {
     char hash[COTO_SHA256_HEX] = "";
+    bool has_rights = is_root();
 
-    if (is_root() && (take_filter(inherited, hash, err) || coto_caps_shed(needs, err)))
+    if ((has_rights || !coto_idmap_has_helpers()) && take_filter(inherited, hash, err))
+        return -1;
+    if (has_rights && coto_caps_shed(needs, err))
         return -1;
     coto_self_look(ret_self);
     memcpy(ret_self->filter_hash, hash, sizeof hash);

@@ -26,9 +26,9 @@ int coto_self_filter(int tier, char ret_hash[COTO_SHA256_HEX], struct coto_err *
 uint64_t coto_self_launcher_needs(bool has_high);
 uint64_t coto_self_keeper_needs(void);
 
-/* For root: gives up all capabilities but these, takes on no_new_privs and the filter COTO_SECCOMP_SERVICE, unless that
- * is inherited: then it is the hash that the parent had loaded (NULL: nobody did). An ordinary user has nothing to give
- * up, and newuidmap would not work with the rest: nothing is done. Called before there is any thread. *ret_self is what the kernel
+/* Takes on no_new_privs and the filter COTO_SECCOMP_SERVICE, unless that is inherited: then it is the hash that the parent had
+ * loaded (NULL: nobody did). Root gives up all capabilities but these. An ordinary user has none to give up; one with
+ * subordinate ids does without the rest too, since newuidmap would not work: nothing is done. Called before there is any thread. *ret_self is what the kernel
  * says then. */
 int coto_self_confine(uint64_t needs, const char *inherited, struct coto_self *ret_self, struct coto_err *err);
 

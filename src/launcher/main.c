@@ -119,8 +119,7 @@ static int confine(struct launcher *l, const char *filter, struct coto_err *err)
 {
     bool has_high = l->most.levels & LAUNCHER_HIGH && l->high.isolation != COTO_ISOLATION_PROCESS;
 
-    if (getuid() == 0) /* an ordinary user could not write its children's id maps then */
-        prctl(PR_SET_DUMPABLE, 0);
+    prctl(PR_SET_DUMPABLE, 0);
     return coto_self_confine(coto_self_launcher_needs(has_high), filter, &l->self, err);
 }
 

@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import pathlib
+import pwd
 import re
 import resource
 import shutil
@@ -22,6 +23,22 @@ ROOT = os.geteuid() == 0
 # The machine may be stopped for a while; no test waits that long when all is well.
 PATIENCE = 60
 SIZE_ANY = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+
+
+def has_subordinate_ids():
+    """Which newuidmap, a set-uid program, gives to sandboxes of an ordinary user (docs/SERVICE.md)."""
+    names = {str(os.getuid())}
+    with contextlib.suppress(KeyError):
+        names.add(pwd.getpwuid(os.getuid()).pw_name)
+
+    def has(kind):
+        ranges = pathlib.Path(f"/etc/sub{kind}")
+        return os.access(f"/usr/bin/new{kind}map", os.X_OK) and ranges.exists() and any(
+            line.split(":")[0] in names for line in ranges.read_text().splitlines())
+    return has("uid") and has("gid")
+
+
+HAS_IDS = has_subordinate_ids()
 
 
 def reap_orphans():

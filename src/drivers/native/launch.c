@@ -243,13 +243,20 @@ static void take_uid_back(gid_t gid)
     _exit(71);
 }
 
+/* Whether others have to be served meanwhile. Of a launcher that is not dumpable a child is not either until it has executed init, and
+ * an ordinary user could not write its id maps. */
+static bool is_in_a_hurry(void)
+{
+    return native_serves && (geteuid() == 0 || prctl(PR_GET_DUMPABLE) == 1);
+}
+
 static int spawn(struct native *n, int cgroup_fd, const struct coto_ns_child *child,
                  struct coto_err *err)
 {
     uint64_t flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
     /* It was put on our processor: it starts sooner when we wait until it has executed init. One
      * that has others to serve does not wait. */
-    flags |= native_serves ? 0 : CLONE_VFORK;
+    flags |= is_in_a_hurry() ? 0 : CLONE_VFORK;
     flags |= n->launch->first ? CLONE_FILES : 0;
     flags &= coto_up("pid_namespace") ? ~0ull : ~(uint64_t)CLONE_NEWPID;
     flags &= coto_up("ipc_namespace") ? ~0ull : ~(uint64_t)CLONE_NEWIPC;
