@@ -42,6 +42,7 @@ struct coto_api_high {
 struct coto_api_config {
     struct coto_self front, keeper; /* the service's own walls, as the kernel confirms them */
     int landlock_abi;               /* of the front; 0: this kernel has none */
+    bool has_own_network;           /* the front: a network namespace with nothing in it */
     const struct coto_policy *ceiling;          /* of what callers may set: the most */
     const char *const *profiles, *const *levels; /* callers may name; empty: all there are */
     const char *profile;          /* of requests that name none */

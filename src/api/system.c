@@ -186,6 +186,7 @@ static void say_processes(const struct coto_api_config *config, const struct cot
 {
     say_self("front", &config->front, json);
     coto_json_int(json, "landlock_abi", config->landlock_abi);
+    coto_json_bool(json, "own_network", config->has_own_network);
     coto_json_end(json, '}');
     say_privileged("launcher", launcher, json);
     say_privileged("keeper", &config->keeper, json);

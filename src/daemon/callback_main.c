@@ -321,7 +321,10 @@ static const char *value_of(const char *arg, const char *name)
 
 static int prepare(struct callback *c, struct coto_err *err)
 {
-    static const char *const writable[] = {NULL};
+    /* Libraries, names of hosts, certificates of authorities: wherever distributions keep them. */
+    static const char *const readable[] = {"/etc", "/usr", "/lib", "/lib64", "/run/systemd/resolve", "/run/resolvconf",
+                                           "/run/NetworkManager", "/run/nscd", "/var/lib/ca-certificates", NULL};
+    const struct coto_confine_ask ask = {.uid = c->uid, .gid = c->gid, .readable = readable};
     struct coto_confined confined;
     coto_auto_fd fd = open(c->key_file, O_RDONLY | O_CLOEXEC);
 
@@ -332,7 +335,7 @@ static int prepare(struct callback *c, struct coto_err *err)
         return coto_err_set(err, COTO_ERR_INPUT, 0, "callback-key: '%s': less than %d bytes",
                             c->key_file, COTO_CALLBACK_KEY_MIN);
     curl_global_init(CURL_GLOBAL_DEFAULT);
-    return coto_confine(c->uid, c->gid, writable, &confined, err);
+    return coto_confine(&ask, &confined, err);
 }
 
 int main(int argc, char **argv)

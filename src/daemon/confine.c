@@ -4,12 +4,14 @@
 #include "kernel/caps.h"
 #include "kernel/landlock.h"
 #include "kernel/self.h"
+#include "kernel/seccomp.h"
 #include "schema/options.h"
 
 #include <errno.h>
 #include <grp.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/prctl.h>
@@ -64,22 +66,51 @@ static int forbid_linger(struct coto_err *err)
     return 0;
 }
 
-int coto_confine(unsigned uid, unsigned gid, const char *const *writable,
-                 struct coto_confined *ret_confined, struct coto_err *err)
+/* Sockets that it was given stay in the network they were made in. An ordinary user would need a user namespace for
+ * that, in which it could not tell other users' connections apart: the filter has to do. */
+static bool leave_network(void)
 {
-    const struct coto_landlock_ask ask = {
-        .abi_max = coto_landlock_abi(), .writable = writable, .noexec = true};
+    return geteuid() == 0 && unshare(CLONE_NEWNET) == 0;
+}
 
-    *ret_confined = (struct coto_confined){0};
-    if (become(uid, gid, err) || drop_capabilities(err))
+/* The second filter lets no more be added. */
+static int take_filters(bool is_alone, char ret_hash[COTO_SHA256_HEX], struct coto_err *err)
+{
+    return forbid_linger(err) ||
+                   coto_self_filter(is_alone ? COTO_SECCOMP_FRONT : COTO_SECCOMP_DEFAULT, ret_hash, err)
+               ? -1
+               : 0;
+}
+
+/* Asked of the kernel: neither a socket nor a program. */
+static int check_alone(struct coto_err *err)
+{
+    char *const nothing[] = {NULL};
+    coto_auto_fd fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd >= 0 || errno != EPERM || execve("/", nothing, nothing) == 0 || errno != EPERM)
+        return coto_err_set(err, COTO_ERR_WALL, 0, "seccomp: what the filter refuses is possible");
+    return 0;
+}
+
+int coto_confine(const struct coto_confine_ask *ask, struct coto_confined *ret_confined, struct coto_err *err)
+{
+    const struct coto_landlock_ask landlock = {.abi_max = coto_landlock_abi(),
+                                               .writable = ask->writable,
+                                               .readable = ask->readable,
+                                               .no_tcp = ask->is_alone,
+                                               .noexec = true};
+
+    *ret_confined = (struct coto_confined){.has_own_network = ask->is_alone && leave_network()};
+    if (become(ask->uid, ask->gid, err) || drop_capabilities(err))
         return -1;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* here: another uid clears it */
     prctl(PR_SET_DUMPABLE, 0);
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         return coto_err_set(err, COTO_ERR_WALL, errno, "no_new_privs");
-    if (ask.abi_max > 0 && coto_landlock_apply(&ask, &ret_confined->landlock_abi, err))
+    if (landlock.abi_max > 0 && coto_landlock_apply(&landlock, &ret_confined->landlock_abi, err))
         return -1;
-    if (forbid_linger(err) || coto_self_filter(COTO_SECCOMP_DEFAULT, ret_confined->filter_hash, err)) /* the second lets no more be added */
+    if (take_filters(ask->is_alone, ret_confined->filter_hash, err) || (ask->is_alone && check_alone(err)))
         return -1;
     ret_confined->uid = getuid();
     ret_confined->gid = getgid();

@@ -363,6 +363,7 @@ static int make_api(struct front *f, struct coto_err *err)
         .front = look_at_self(&f->confined),
         .keeper = *f->ask->self,
         .landlock_abi = f->confined.landlock_abi,
+        .has_own_network = f->confined.has_own_network,
         .ceiling = &f->ceiling,
         .profiles = (const char *const *)f->settings->text[COTO_SET_ALLOW_PROFILE].items,
         .levels = (const char *const *)f->settings->text[COTO_SET_ALLOW_ISOLATION].items,
@@ -415,9 +416,14 @@ static void read_resident(struct front *f)
 
 static int confine(struct front *f, struct coto_err *err)
 {
+    /* What libraries load or look up while it runs; keys it gets as copies in memory. */
+    static const char *const readable[] = {"/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache",
+                                           "/etc/ssl/openssl.cnf", "/etc/localtime", "/usr/share/zoneinfo",
+                                           "/usr/share/locale", "/sys/module/apparmor/parameters/enabled", NULL};
     const char *const writable[] = {f->state, NULL};
+    const struct coto_confine_ask ask = {f->ask->uid, f->ask->gid, writable, readable, .is_alone = true};
 
-    if (coto_confine(f->ask->uid, f->ask->gid, writable, &f->confined, err)) {
+    if (coto_confine(&ask, &f->confined, err)) {
         if (err->sys_errno == EACCES)
             coto_err_remedy(err, "uid %u must be able to reach '%s'", f->ask->uid, f->state);
         return coto_err_wrap(err, "confine the front");

@@ -27,6 +27,7 @@ EXECUTED = "executed"
 IS_POSSIBLE = os.geteuid() == 0 and platform.machine() == "x86_64"  # nobody else may trace what is not dumpable
 
 OPENAT, EXECVE, KILL, MKDIR, UNLINK, RENAME, SOCKET, CONNECT, CLOSE, GETUID, PRLIMIT64 = 257, 59, 62, 83, 87, 82, 41, 42, 3, 102, 302
+BIND, SENDTO, SOCKETPAIR, EXECVEAT, TGKILL, REQUEST_KEY, ADD_KEY = 49, 44, 53, 322, 234, 249, 248
 AT_FDCWD = -100
 
 

@@ -18,7 +18,7 @@ from cli.helpers import cgroups_of, descendants, only, status_of
 
 from . import puppet
 from .daemon import Daemon, Production
-from .helpers import ROOT, SOURCE, wait_until
+from .helpers import HAS_IDS, ROOT, SOURCE, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +26,34 @@ def service():
     with Daemon() as it:
         yield it
         assert it.stop() == 0, it.messages
+
+
+ORDINARY_UID = 65533  # tests/run
+
+
+def begin_as(uid):
+    """As a login of that user would begin."""
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+
+
+@pytest.fixture(scope="module", params=["root", "user"])
+def either(request, service):
+    """The service of root, and one that an ordinary user has started, to be looked at by root."""
+    if request.param == "root":
+        yield service
+        return
+    it = Daemon()
+    try:
+        os.chown(it.room, ORDINARY_UID, ORDINARY_UID)
+        it.before = lambda: begin_as(ORDINARY_UID)
+        it.start()
+        assert status_of(it.process.pid)["Uid"].split()[0] == str(ORDINARY_UID)
+        yield it
+        assert it.stop() == 0, it.messages
+    finally:
+        it.__exit__()
 
 
 def test_the_kernel_confirms_the_walls_of_the_front(service):
@@ -88,6 +116,12 @@ def test_landlock_is_all_that_the_kernel_offers(service):
 
 @pytest.fixture
 def twin(service):
+    with twin_of(service) as pid:
+        yield pid
+
+
+@contextlib.contextmanager
+def twin_of(service):
     """A process of the front's user with none of its walls: what it may do, file modes do not forbid the front."""
     uid = status_of(service.front)["Uid"].split()[0]
     process = subprocess.Popen(["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--inh-caps=-all", "sleep", "600"])
@@ -127,7 +161,8 @@ def opened(it, path, flags, mode=0o600):
 def connected(it, name):
     """To a socket of that abstract name."""
     fd = it.call(puppet.SOCKET, socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC, 0)
-    assert fd >= 0, fd
+    if fd < 0:
+        return fd
     address = struct.pack("H", socket.AF_UNIX) + b"\0" + name
     answer = it.call(puppet.CONNECT, fd, address, len(address))
     assert it.call(puppet.CLOSE, fd) == 0
@@ -155,10 +190,12 @@ def test_the_front_writes_nowhere_but_in_its_state(service, twin, open_place):
         assert it.call(puppet.GETUID) == int(status_of(service.front)["Uid"].split()[0]), "control: a call that is made"
         done = deeds(it, open_place, "front")
         assert set(done.values()) == {-errno.EACCES}, done
-        assert opened(it, open_place / "file", os.O_RDONLY) == 0, "it may read"
+        assert opened(it, open_place / "file", os.O_RDONLY) == -errno.EACCES, "nor may it read"
         assert opened(it, service.state / "made-by-the-front", os.O_WRONLY | os.O_CREAT) == 0, "and write its records"
         assert it.call(puppet.UNLINK, os.fsencode(service.state / "made-by-the-front")) == 0
         assert opened(it, "/dev/null", os.O_WRONLY) == 0
+    with puppet.Puppet(twin) as it:
+        assert opened(it, open_place / "file", os.O_RDONLY) == 0, "control"
     assert sorted(os.listdir(open_place)) == ["file"] and (open_place / "file").read_text() == "1"
     with puppet.Puppet(twin) as it:
         done = deeds(it, open_place, "twin")
@@ -177,7 +214,7 @@ def test_the_front_executes_nothing_that_it_could_have_written(service, twin):
     try:
         with puppet.Puppet(service.front) as it:
             assert opened(it, program, os.O_RDONLY) == 0, "control: it finds it"
-            assert it.call(puppet.EXECVE, *arguments) == -errno.EACCES
+            assert it.call(puppet.EXECVE, *arguments) == -errno.EPERM
         assert os.readlink(f"/proc/{service.front}/exe") == exe
         with puppet.Puppet(twin) as it:
             assert it.call(puppet.EXECVE, *arguments) == puppet.EXECUTED, "control"
@@ -202,6 +239,169 @@ def test_the_front_reaches_no_process_of_its_user(service, twin):
         finally:
             other.kill()
     assert service.run("print(4)").json["stdout"] == "4\n"
+
+
+def ipv4(port):
+    return struct.pack("!HH4s8x", socket.htons(socket.AF_INET), port, socket.inet_aton("127.0.0.1"))
+
+
+def over_tcp(it, port):
+    """To that port of this host's loopback; or why not."""
+    fd = it.call(puppet.SOCKET, socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC, 0)
+    if fd < 0:
+        return fd
+    answer = it.call(puppet.CONNECT, fd, ipv4(port), 16)
+    assert it.call(puppet.CLOSE, fd) == 0
+    return answer
+
+
+def over_udp(it, port):
+    fd = it.call(puppet.SOCKET, socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC, 0)
+    if fd < 0:
+        return fd
+    answer = it.call(puppet.SENDTO, fd, b"datagram", 8, 0, ipv4(port), 16)
+    assert it.call(puppet.CLOSE, fd) == 0
+    return min(answer, 0)
+
+
+def made_socket(it, family, kind, protocol=0):
+    fd = it.call(puppet.SOCKET, family, kind | socket.SOCK_CLOEXEC, protocol)
+    if fd >= 0:
+        assert it.call(puppet.CLOSE, fd) == 0
+    return min(fd, 0)
+
+
+def made_pair(it, kind):
+    """Both ends are closed again: they are the lowest numbers that were free."""
+    free = it.call(puppet.OPENAT, puppet.AT_FDCWD, b"/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+    assert free >= 0 and it.call(puppet.CLOSE, free) == 0
+    answer = it.call(puppet.SOCKETPAIR, socket.AF_UNIX, kind | socket.SOCK_CLOEXEC, 0, bytes(8))
+    if answer == 0:
+        assert it.call(puppet.CLOSE, free) == 0
+    return answer
+
+
+def starter_of(service):
+    return next(pid for pid, row in descendants(service.front).items() if row[1] == "coto-starter")
+
+
+@contextlib.contextmanager
+def others_of(uid):
+    """A process of that user, and ports on which this host's loopback listens for TCP and UDP."""
+    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp, \
+            subprocess.Popen(["sleep", "600"], user=uid, group=uid, extra_groups=[]) as other:
+        udp.bind(("127.0.0.1", 0))
+        try:
+            yield tcp.getsockname()[1], udp.getsockname()[1], other.pid
+        finally:
+            other.kill()
+
+
+def ways_out(it, tcp, udp, other):
+    return {
+        "connect by TCP": over_tcp(it, tcp),
+        "send by UDP": over_udp(it, udp),
+        "an IPv6 socket": made_socket(it, socket.AF_INET6, socket.SOCK_STREAM),
+        "a netlink socket": made_socket(it, socket.AF_NETLINK, socket.SOCK_RAW),
+        "a UNIX socket": made_socket(it, socket.AF_UNIX, socket.SOCK_STREAM),
+        "UNIX datagrams": made_pair(it, socket.SOCK_DGRAM),
+        "a signal": it.call(puppet.KILL, other, 0),
+        "a signal to a thread": it.call(puppet.TGKILL, other, other, 0),
+        "another's limits": it.call(puppet.PRLIMIT64, other, 7, 0, 0),
+    }
+
+
+@only(puppet.IS_POSSIBLE)
+def test_the_front_reaches_nobody(either):
+    """By no socket of its own, whatever its kind, and by no signal; nor does what starts async executions."""
+    assert either.run("print(1)").status == 200
+    uid = int(status_of(either.front)["Uid"].split()[0])
+    with others_of(uid) as others, twin_of(either) as twin:
+        for pid in (either.front, starter_of(either)):
+            with puppet.Puppet(pid) as it:
+                done = ways_out(it, *others)
+                assert set(done.values()) == {-errno.EPERM}, done
+                assert made_pair(it, socket.SOCK_STREAM) == 0, "control: channels to the launcher"
+        with puppet.Puppet(twin) as it:
+            done = ways_out(it, *others)
+            assert set(done.values()) == {0}, f"control, without the walls: {done}"
+    front = either.front
+    assert either.run("print(2)").json["stdout"] == "2\n" and either.front == front, "it goes on"
+
+
+@only(puppet.IS_POSSIBLE)
+def test_the_front_takes_no_connection_of_others_to_another_place(either):
+    """One that it has accepted can neither be led elsewhere nor be bound."""
+    with others_of(ORDINARY_UID) as (tcp, _, _), socket.create_connection(("127.0.0.1", either.port)) as client:
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert client.recv(4096).startswith(b"HTTP/1.1 200")
+        sockets = [int(fd) for fd in os.listdir(f"/proc/{either.front}/fd") if os.readlink(f"/proc/{either.front}/fd/{fd}").startswith("socket:")]
+        assert sockets
+        with puppet.Puppet(either.front) as it:
+            for fd in sockets:
+                assert it.call(puppet.CONNECT, fd, bytes(16), 16) == -errno.EPERM  # AF_UNSPEC: let go of it first
+                assert it.call(puppet.CONNECT, fd, ipv4(tcp), 16) == it.call(puppet.BIND, fd, ipv4(0), 16) == -errno.EPERM
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert client.recv(4096).startswith(b"HTTP/1.1 200"), "it goes on"
+
+
+def test_a_front_of_root_is_in_a_network_with_nothing_in_it(service):
+    told = service.get("/api/v1/capabilities").json["front"]["own_network"]
+    assert told == ROOT
+    if ROOT:  # who alone may look
+        assert (os.readlink(f"/proc/{service.front}/ns/net") != os.readlink("/proc/self/ns/net")) == told
+        devices = pathlib.Path(f"/proc/{service.front}/net/dev").read_text().splitlines()[2:]
+        assert [line.split(":")[0].strip() for line in devices] in ([], ["lo"]) and "00000000" not in pathlib.Path(f"/proc/{service.front}/net/route").read_text()
+        assert os.readlink(f"/proc/{service.launcher}/ns/net") == os.readlink("/proc/self/ns/net"), "control"
+
+
+@pytest.fixture
+def secret(either):
+    """What only the front's user may read."""
+    uid = int(status_of(either.front)["Uid"].split()[0])
+    place = either.room / "home"
+    place.mkdir()
+    (place / "secret").write_text("1")
+    for path, mode in ((place, 0o700), (place / "secret", 0o600)):
+        os.chown(path, uid, uid)
+        path.chmod(mode)
+    yield place / "secret"
+    shutil.rmtree(place)
+
+
+def reads(it, secret):
+    names = [secret, secret.parent, "/etc/passwd", "/etc/group", "/etc/hostname", "/", "/etc", "/usr/bin", "/usr/bin/env", "/tmp", "/proc",
+             "/proc/cpuinfo", "/proc/self/status", "/proc/sys/kernel/ostype", "/sys"]
+    return {str(name): opened(it, name, os.O_RDONLY) for name in names if pathlib.Path(name).exists()}
+
+
+@only(puppet.IS_POSSIBLE and OFFERED)
+def test_the_front_reads_nothing_but_its_state_and_libraries(either, secret):
+    for pid in (either.front, starter_of(either)):
+        with puppet.Puppet(pid) as it:
+            done = reads(it, secret)
+            assert len(done) > 10 and set(done.values()) == {-errno.EACCES}, done
+            for needed in (either.state, either.state / "records.db", "/dev/null", "/dev/urandom", "/usr/lib"):
+                assert opened(it, needed, os.O_RDONLY) == 0, needed
+    with twin_of(either) as twin, puppet.Puppet(twin) as it:
+        done = reads(it, secret)
+        assert set(done.values()) == {0}, f"control, without the wall: {done}"
+    assert either.run("print(3)").json["stdout"] == "3\n"
+
+
+@only(puppet.IS_POSSIBLE)
+def test_the_front_executes_nothing(either):
+    arguments = [b"sleep", b"600"], []
+    exe = os.readlink(f"/proc/{either.front}/exe")
+    for pid in (either.front, starter_of(either)):
+        with puppet.Puppet(pid) as it:
+            assert it.call(puppet.EXECVE, b"/bin/sleep", *arguments) == -errno.EPERM
+            assert it.call(puppet.EXECVEAT, puppet.AT_FDCWD, b"/bin/sleep", *arguments, 0) == -errno.EPERM
+        assert os.readlink(f"/proc/{pid}/exe") == exe
+    for number, start in ((puppet.EXECVE, ()), (puppet.EXECVEAT, (puppet.AT_FDCWD,))):
+        with twin_of(either) as twin, puppet.Puppet(twin) as it:
+            assert it.call(number, *start, b"/bin/sleep", *arguments, 0) == puppet.EXECUTED, "control"
+    assert either.run("print(4)").json["stdout"] == "4\n"
 
 
 # ---- those that have rights ----
@@ -244,8 +444,8 @@ def supervisors(service):
 def test_what_the_service_says_of_its_keeper_and_launcher(service):
     for name, pid, told in supervisors(service):
         is_as_told(pid, told)
-        assert told["no_new_privs"] == told["seccomp"] == ROOT and (not ROOT or len(told["seccomp_filter"]) == 64)
-        assert told["dumpable"] == (name == "launcher" and not ROOT)
+        assert told["no_new_privs"] == told["seccomp"] == (ROOT or not HAS_IDS) and (not told["seccomp"] or len(told["seccomp_filter"]) == 64), name
+        assert not told["dumpable"], name
         if not ROOT:
             assert told["capabilities"] == 0
     # Control: who starts them has no filter, and root more capabilities.
@@ -359,6 +559,21 @@ def test_what_nobody_needs_is_refused_to_them(service, who):
     assert call_in(pid, GETPPID) == int(status_of(pid)["PPid"])
     assert call_in(pid, SETNS, -1, 0) == -errno.EBADF and call_in(pid, KEYCTL, 99, 0) == -errno.EOPNOTSUPP
     assert service.run("print(2+2)").json["stdout"] == "4\n"
+
+
+@only(puppet.IS_POSSIBLE)
+def test_what_nobody_needs_is_refused_to_those_of_an_ordinary_user_too(either):
+    """What takes no capability: keys of the kernel."""
+    def asked(it):
+        return it.call(puppet.REQUEST_KEY, 0, 0, 0, 0), it.call(puppet.ADD_KEY, 0, 0, 0, 0, 0)
+    for pid in (either.launcher, either.process.pid):
+        with puppet.Puppet(pid) as it:
+            assert asked(it) == (-errno.EPERM, -errno.EPERM)
+        assert os.stat(f"/proc/{pid}/mem").st_uid == 0, "not dumpable"
+    with twin_of(either) as twin, puppet.Puppet(twin) as it:
+        assert -errno.EPERM not in asked(it), "control"
+        assert str(os.stat(f"/proc/{twin}/mem").st_uid) == status_of(twin)["Uid"].split()[0], "control"
+    assert either.run("print(5)").json["stdout"] == "5\n"
 
 
 @only(ROOT and os.uname().machine == "x86_64")
