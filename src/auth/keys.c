@@ -20,12 +20,16 @@ struct stamp {
     struct timespec written, changed;
 };
 
-struct coto_keys {
-    pthread_mutex_t lock;   /* of set */
-    pthread_mutex_t reload; /* one at a time; of stamps */
-    struct coto_keyset *set;
+struct sources {
     struct coto_strv files, names;
     struct stamp *stamps;
+};
+
+struct coto_keys {
+    pthread_mutex_t lock;   /* of set */
+    pthread_mutex_t reload; /* one at a time; of from */
+    struct coto_keyset *set;
+    struct sources from;
     struct coto_key_rules rules;
     struct coto_key own;
 };
@@ -123,10 +127,10 @@ static bool note_stamps(struct coto_keys *keys)
 {
     bool changed = false;
 
-    for (size_t i = 0; i < keys->files.count; i++) {
-        struct stamp now = stamp_of(keys->files.items[i]);
-        changed |= !is_same(&now, &keys->stamps[i]);
-        keys->stamps[i] = now;
+    for (size_t i = 0; i < keys->from.files.count; i++) {
+        struct stamp now = stamp_of(keys->from.files.items[i]);
+        changed |= !is_same(&now, &keys->from.stamps[i]);
+        keys->from.stamps[i] = now;
     }
     return changed;
 }
@@ -139,8 +143,8 @@ static int load_set(struct coto_keys *keys, struct coto_err *err)
         return coto_err_set(err, COTO_ERR_SYSTEM, ENOMEM, "keys");
     atomic_init(&set->holders, 1);
     pthread_mutex_init(&set->known.lock, NULL);
-    for (size_t i = 0; i < keys->files.count; i++)
-        if (coto_keyset_add_file(set, keys->files.items[i], keys->names.items[i], err)) {
+    for (size_t i = 0; i < keys->from.files.count; i++)
+        if (coto_keyset_add_file(set, keys->from.files.items[i], keys->from.names.items[i], err)) {
             coto_keyset_release(set);
             return -1;
         }
@@ -196,25 +200,53 @@ static int set_rules(struct coto_keys *keys, const struct coto_keys_config *conf
     return copy_rule(rules->iss, sizeof rules->iss, config->iss ? config->iss : "", "issuer", err);
 }
 
-static int copy_files(struct coto_keys *keys, const struct coto_keys_config *config,
+static void sources_fini(struct sources *from)
+{
+    coto_strv_fini(&from->files);
+    coto_strv_fini(&from->names);
+    free(from->stamps);
+    from->stamps = NULL;
+}
+
+/* On failure the caller ends it all the same. */
+static int copy_files(struct sources *to, const char *const *files, const char *const *names,
                       struct coto_err *err)
 {
-    const char *const *names = config->names ? config->names : config->files;
     bool failed = false;
 
-    for (size_t i = 0; config->files && config->files[i]; i++)
-        failed |= coto_strv_add(&keys->files, config->files[i]) != 0 ||
-                  coto_strv_add(&keys->names, names[i]) != 0;
-    keys->stamps = calloc(keys->files.count + 1, sizeof *keys->stamps);
-    if (failed || !keys->stamps)
+    for (size_t i = 0; files && files[i]; i++)
+        failed |= coto_strv_add(&to->files, files[i]) != 0 ||
+                  coto_strv_add(&to->names, names ? names[i] : files[i]) != 0;
+    to->stamps = calloc(to->files.count + 1, sizeof *to->stamps);
+    if (failed || !to->stamps)
         return coto_err_set(err, COTO_ERR_SYSTEM, ENOMEM, "keys");
     return 0;
+}
+
+int coto_keys_change(struct coto_keys *keys, const char *const *files, const char *const *names,
+                     struct coto_err *err)
+{
+    struct sources other = {0};
+    int failed = copy_files(&other, files, names, err);
+
+    if (!failed) {
+        pthread_mutex_lock(&keys->reload);
+        struct sources old = keys->from;
+        keys->from = other;
+        note_stamps(keys);
+        failed = load_set(keys, err);
+        other = failed ? keys->from : old;
+        keys->from = failed ? old : keys->from;
+        pthread_mutex_unlock(&keys->reload);
+    }
+    sources_fini(&other);
+    return failed;
 }
 
 static int fill(struct coto_keys *keys, const struct coto_keys_config *config,
                 struct coto_err *err)
 {
-    if (set_rules(keys, config, err) || copy_files(keys, config, err) ||
+    if (set_rules(keys, config, err) || copy_files(&keys->from, config->files, config->names, err) ||
         (config->own ? coto_key_from_secret(config->own, COTO_KEY_SECRET_MIN, &keys->own, err)
                      : coto_key_generate(COTO_KEY_HS256, &keys->own, err)))
         return -1;
@@ -244,9 +276,7 @@ void coto_keys_free(struct coto_keys *keys)
     if (!keys)
         return;
     coto_keyset_release(keys->set);
-    coto_strv_fini(&keys->files);
-    coto_strv_fini(&keys->names);
-    free(keys->stamps);
+    sources_fini(&keys->from);
     coto_key_fini(&keys->own);
     pthread_mutex_destroy(&keys->lock);
     pthread_mutex_destroy(&keys->reload);

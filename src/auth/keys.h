@@ -97,6 +97,9 @@ int coto_keys_new(const struct coto_keys_config *config, struct coto_keys **ret_
 void coto_keys_free(struct coto_keys *keys); /* NULL is fine */
 /* Reads all files again and swaps the keys at once. On failure everything stays as it was. */
 int coto_keys_reload(struct coto_keys *keys, struct coto_err *err);
+/* Other files from now on; as coto_keys_new takes them. On failure everything stays as it was. */
+int coto_keys_change(struct coto_keys *keys, const char *const *files, const char *const *names,
+                     struct coto_err *err);
 /* The same when a file looks changed (inode, size, time). 1 swapped, 0 nothing new, -1 failed; a
  * failure is told once for each state of the files. */
 int coto_keys_refresh(struct coto_keys *keys, struct coto_err *err);

@@ -1,6 +1,7 @@
 #include "daemon/callback.h"
 
 #include "base/fd.h"
+#include "base/trust.h"
 #include "policy/helper.h"
 
 #include <errno.h>
@@ -78,7 +79,7 @@ int coto_callback_check(const struct coto_settings *settings, struct coto_err *e
             "callback-key: '%s' must be a file of 32 to 4096 bytes that nobody else can read", key);
         return coto_err_remedy(err, KEY_REMEDY);
     }
-    return check_length(key, err);
+    return coto_trust_file("callback-key", key, err) ? -1 : check_length(key, err);
 }
 
 static void exec_callback(const struct coto_settings *settings, const char *path, int fd,

@@ -2,6 +2,7 @@
 
 #include "auth/keys.h"
 #include "base/fd.h"
+#include "base/trust.h"
 #include "http/tls.h"
 
 #include <errno.h>
@@ -34,23 +35,55 @@ static const char *path_of(const struct coto_settings *settings, int i)
                              : settings->text[COTO_SET_JWT_KEY].items[i - COTO_FILE_JWT];
 }
 
-uint64_t coto_files_look(const struct coto_settings *settings)
+bool coto_files_any(const struct coto_settings *settings)
+{
+    for (int i = 0; i < file_count(settings); i++)
+        if (*path_of(settings, i))
+            return true;
+    return false;
+}
+
+/* A number that changes with the file; 0: there is none. */
+static uint64_t look_at(const char *path)
 {
     uint64_t look = 0;
     struct stat st;
 
-    for (int i = 0; i < file_count(settings); i++) {
-        if (!*path_of(settings, i) || stat(path_of(settings, i), &st))
-            continue;
-        const uint64_t parts[] = {st.st_ino, (uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec,
-                                  (uint64_t)st.st_mtim.tv_nsec, (uint64_t)st.st_ctim.tv_nsec};
-        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
-            look = (look ^ parts[k]) * 0x100000001b3u + 1;
-    }
+    if (!*path || stat(path, &st))
+        return 0;
+    const uint64_t parts[] = {st.st_ino, (uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec,
+                              (uint64_t)st.st_mtim.tv_nsec, (uint64_t)st.st_ctim.tv_nsec};
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+        look = (look ^ parts[k]) * 0x100000001b3u + 1;
     return look;
 }
 
+bool coto_files_changed(const struct coto_settings *settings, const struct coto_files *files,
+                        struct coto_buf *ret_names)
+{
+    bool changed = false;
+
+    for (int i = 0; i < file_count(settings) && i < COTO_FILES_MAX; i++) {
+        if (look_at(path_of(settings, i)) == files->looks[i])
+            continue;
+        coto_buf_addf(ret_names, "%s%s", changed ? ", " : "", path_of(settings, i));
+        changed = true;
+    }
+    return changed;
+}
+
 /* ---- the files as they are ---- */
+
+/* Whoever can write to them decides who is let in. Slots from first to before end. */
+static int check_trust(const struct coto_settings *s, int first, int end, struct coto_err *err)
+{
+    for (int i = first; i < end; i++) {
+        enum coto_setting id = i < COTO_FILE_JWT ? settings_of[i] : COTO_SET_JWT_KEY;
+        if (*path_of(s, i) && coto_trust_file(coto_setting_infos[id].name, path_of(s, i), err))
+            return -1;
+    }
+    return 0;
+}
 
 static int check_private(const char *path, struct coto_err *err)
 {
@@ -96,6 +129,8 @@ static int check_certificates(const struct coto_settings *s, struct coto_err *er
 {
     const struct coto_tls_config tls = tls_of(s);
 
+    if (check_trust(s, 0, COTO_FILE_JWT, err))
+        return -1;
     if (!*tls.certificate && !*tls.key)
         return 0;
     return check_private(tls.key, err) || check_tls(&tls, err) ? -1 : 0;
@@ -106,7 +141,7 @@ static int check_keys(const struct coto_settings *s, struct coto_err *err)
     const struct coto_keys_config keys = {.files =
                                               (const char *const *)s->text[COTO_SET_JWT_KEY].items};
     struct coto_keys *try = NULL;
-    int failed = coto_keys_new(&keys, &try, err);
+    int failed = check_trust(s, COTO_FILE_JWT, file_count(s), err) || coto_keys_new(&keys, &try, err) ? -1 : 0;
 
     coto_keys_free(try);
     return failed;
@@ -122,7 +157,7 @@ static int check_crl(const struct coto_settings *s, const struct coto_files *old
         coto_files_path(old, i, paths[i]);
     const struct coto_tls_config tls = {paths[COTO_FILE_CERTIFICATE], paths[COTO_FILE_KEY],
                                         or_null(paths[COTO_FILE_CA]), crl};
-    return *crl ? check_tls(&tls, err) : -1;
+    return *crl && check_trust(s, COTO_FILE_CRL, COTO_FILE_JWT, err) == 0 ? check_tls(&tls, err) : -1;
 }
 
 /* ---- copies ---- */
@@ -160,23 +195,59 @@ static int fill(struct coto_files *files, int first, int end, const struct coto_
     return 0;
 }
 
-static void keep(struct coto_files *files, int first, int end, const struct coto_files *old)
+static void drop(struct coto_files *files, int first, int end)
 {
-    for (int i = first; i < end; i++) {
+    for (int i = first; i < end; i++)
         coto_own_close(&files->fds[i]);
-        if (old->fds[i] >= 0)
-            files->fds[i] = fcntl(old->fds[i], F_DUPFD_CLOEXEC, 3);
+}
+
+/* Slots from first to before end as they are in old. Of a file that has another name now the look is kept too: the old
+ * one is looked at again, and what happens to it is still news. */
+struct kept {
+    const struct coto_settings *settings, *was;
+    const struct coto_files *old;
+};
+
+static bool is_same_path(const struct kept *kept, int i)
+{
+    return i < file_count(kept->settings) && i < file_count(kept->was) &&
+           strcmp(path_of(kept->settings, i), path_of(kept->was, i)) == 0;
+}
+
+static void keep(struct coto_files *files, int first, int end, const struct kept *kept)
+{
+    drop(files, first, end);
+    for (int i = first; i < end; i++) {
+        if (kept->old->fds[i] >= 0)
+            files->fds[i] = fcntl(kept->old->fds[i], F_DUPFD_CLOEXEC, 3);
+        if (!is_same_path(kept, i))
+            files->looks[i] = kept->old->looks[i];
     }
 }
 
+static void keep_keys(struct coto_files *files, const struct kept *kept)
+{
+    drop(files, COTO_FILE_JWT, COTO_FILES_MAX);
+    files->count = kept->old->count;
+    keep(files, COTO_FILE_JWT, files->count, kept);
+}
+
+/* Looked at before reading: what is written meanwhile is news next time. */
 static struct coto_files begin(const struct coto_settings *settings, unsigned uid)
 {
-    /* Looked at before reading: what is written meanwhile is news next time. */
-    struct coto_files files = {
-        .count = file_count(settings), .uid = uid, .look = coto_files_look(settings)};
+    struct coto_files files = {.count = file_count(settings), .uid = uid};
 
     memset(files.fds, 0xff, sizeof files.fds);
+    for (int i = 0; i < files.count && i < COTO_FILES_MAX; i++)
+        files.looks[i] = look_at(path_of(settings, i));
     return files;
+}
+
+static int check_count(const struct coto_settings *settings, struct coto_err *err)
+{
+    if (file_count(settings) <= COTO_FILES_MAX)
+        return 0;
+    return coto_err_set(err, COTO_ERR_USAGE, 0, "jwt-key: more than %d files", COTO_FILES_JWT);
 }
 
 int coto_files_read(const struct coto_settings *settings, unsigned uid,
@@ -184,9 +255,7 @@ int coto_files_read(const struct coto_settings *settings, unsigned uid,
 {
     struct coto_files files = begin(settings, uid);
 
-    if (files.count > COTO_FILE_JWT + COTO_FILES_JWT)
-        return coto_err_set(err, COTO_ERR_USAGE, 0, "jwt-key: more than %d files", COTO_FILES_JWT);
-    if (check_certificates(settings, err) || check_keys(settings, err))
+    if (check_count(settings, err) || check_certificates(settings, err) || check_keys(settings, err))
         return -1;
     if (fill(&files, 0, files.count, settings, err)) {
         coto_files_close(&files);
@@ -197,21 +266,22 @@ int coto_files_read(const struct coto_settings *settings, unsigned uid,
 }
 
 /* A revocation takes effect whatever else is wrong. */
-static void renew_crl(const struct coto_settings *settings, const struct coto_files *old,
-                      struct coto_files *files, struct coto_files_news *news)
+static void renew_crl(const struct kept *kept, struct coto_files *files, struct coto_files_news *news)
 {
     struct coto_err err;
 
-    keep(files, 0, COTO_FILE_CRL, old);
-    news->has_crl = check_crl(settings, old, &err) == 0 &&
-                    fill(files, COTO_FILE_CRL, COTO_FILE_JWT, settings, &err) == 0;
+    keep(files, 0, COTO_FILE_CRL, kept);
+    news->has_crl = check_crl(kept->settings, kept->old, &err) == 0 &&
+                    fill(files, COTO_FILE_CRL, COTO_FILE_JWT, kept->settings, &err) == 0;
     if (!news->has_crl)
-        keep(files, COTO_FILE_CRL, COTO_FILE_JWT, old);
+        keep(files, COTO_FILE_CRL, COTO_FILE_JWT, kept);
 }
 
-void coto_files_renew(const struct coto_settings *settings, const struct coto_files *old,
-                      struct coto_files *ret_files, struct coto_files_news *ret_news)
+void coto_files_renew(const struct coto_settings *settings, const struct coto_settings *was,
+                      const struct coto_files *old, struct coto_files *ret_files,
+                      struct coto_files_news *ret_news)
 {
+    const struct kept kept = {settings, was, old};
     struct coto_files files = begin(settings, old->uid);
     struct coto_files_news news = {0};
 
@@ -219,41 +289,48 @@ void coto_files_renew(const struct coto_settings *settings, const struct coto_fi
         check_certificates(settings, &news.certificates) == 0 &&
         fill(&files, 0, COTO_FILE_JWT, settings, &news.certificates) == 0;
     if (!news.has_certificates)
-        renew_crl(settings, old, &files, &news);
-    news.has_keys = check_keys(settings, &news.keys) == 0 &&
+        renew_crl(&kept, &files, &news);
+    news.has_keys = check_count(settings, &news.keys) == 0 && check_keys(settings, &news.keys) == 0 &&
                     fill(&files, COTO_FILE_JWT, files.count, settings, &news.keys) == 0;
     if (!news.has_keys)
-        keep(&files, COTO_FILE_JWT, files.count, old);
+        keep_keys(&files, &kept);
     *ret_files = files;
     *ret_news = news;
 }
 
 void coto_files_close(struct coto_files *files)
 {
-    for (int i = 0; i < files->count; i++)
-        coto_own_close(&files->fds[i]);
+    drop(files, 0, files->count);
     files->count = 0;
 }
 
-int coto_files_list(const struct coto_files *files, int *ret_fds)
+int coto_files_list(const struct coto_files *files, int *ret_fds, char *ret_slots)
 {
     int count = 0;
 
     for (int i = 0; i < files->count; i++)
-        if (files->fds[i] >= 0)
+        if (files->fds[i] >= 0) {
+            ret_slots[count] = (char)i;
             ret_fds[count++] = files->fds[i];
+        }
     return count;
 }
 
-int coto_files_replace(struct coto_files *files, const int *new_fds, int count)
+int coto_files_take(struct coto_files *files, const int *fds, const char *slots, int count)
 {
-    int slots[COTO_FILE_JWT + COTO_FILES_JWT];
-    int failed = coto_files_list(files, slots) == count ? 0 : -1;
+    int failed = 0;
 
+    coto_files_close(files);
+    files->count = COTO_FILE_JWT;
     for (int i = 0; i < count; i++) {
-        if (!failed && dup3(new_fds[i], slots[i], O_CLOEXEC) < 0)
+        int slot = slots[i];
+        if (slot < 0 || slot >= COTO_FILES_MAX || files->fds[slot] >= 0) {
+            close(fds[i]);
             failed = -1;
-        close(new_fds[i]);
+            continue;
+        }
+        files->fds[slot] = fds[i];
+        files->count = slot < files->count ? files->count : slot + 1;
     }
     return failed;
 }

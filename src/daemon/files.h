@@ -1,21 +1,23 @@
 /* Keys and certificates for a front that may not read their files: the keeper copies each
- * into sealed memory, and the front opens that as /proc/self/fd/N. A slot keeps its
- * number, so that reading again after a change needs nothing but new content in it. */
+ * into sealed memory, and the front opens that as /proc/self/fd/N. After a change, of a file or of
+ * its name, the front gets all of them again, with the names (talk.h). */
 #pragma once
 
 #include "base/err.h"
 #include "daemon/settings.h"
 
-#define COTO_FILES_JWT 32
+#define COTO_FILES_JWT 32 /* key files of tokens, at most */
 #define COTO_FILES_PATH 32
 
 enum coto_file { COTO_FILE_CERTIFICATE, COTO_FILE_KEY, COTO_FILE_CA, COTO_FILE_CRL, COTO_FILE_JWT };
 
+#define COTO_FILES_MAX (COTO_FILE_JWT + COTO_FILES_JWT)
+
 struct coto_files {
-    int fds[COTO_FILE_JWT + COTO_FILES_JWT]; /* -1: not set */
+    int fds[COTO_FILES_MAX]; /* -1: not set */
     int count;
-    unsigned uid;  /* for whom */
-    uint64_t look; /* of the files, when they were read */
+    unsigned uid;                   /* for whom */
+    uint64_t looks[COTO_FILES_MAX]; /* of the files from outside, when they were read */
 };
 
 /* What was taken of files that have changed, and why the rest was not. */
@@ -29,18 +31,21 @@ struct coto_files_news {
  * them for uid. */
 int coto_files_read(const struct coto_settings *settings, unsigned uid, struct coto_files *ret_files,
                     struct coto_err *err);
-/* The same files again. Certificates and token keys are taken each for themselves; what does not load
- * is in ret_files as it is in old. */
-void coto_files_renew(const struct coto_settings *settings, const struct coto_files *old,
-                      struct coto_files *ret_files, struct coto_files_news *ret_news);
+/* The files again, or others: those that settings names, old has what was named by was. Certificates
+ * and token keys are taken each for themselves; what does not load is in ret_files as it is in old. */
+void coto_files_renew(const struct coto_settings *settings, const struct coto_settings *was,
+                      const struct coto_files *old, struct coto_files *ret_files,
+                      struct coto_files_news *ret_news);
 /* Whether a certificate, an authority or a list has expired, or is of tomorrow. */
 int coto_files_check_time(const struct coto_settings *settings, struct coto_err *err);
 void coto_files_close(struct coto_files *files);
-/* How the files look from outside, in a number that changes with them; 0 when none is set. */
-uint64_t coto_files_look(const struct coto_settings *settings);
-/* The descriptors that are set, in order; how many. */
-int coto_files_list(const struct coto_files *files, int *ret_fds);
-/* Puts new content into the slots, given in that order; closes new_fds. 0 or -1. */
-int coto_files_replace(struct coto_files *files, const int *new_fds, int count);
+bool coto_files_any(const struct coto_settings *settings);
+/* Whether any looks different now, from outside; their names, with commas between. */
+bool coto_files_changed(const struct coto_settings *settings, const struct coto_files *files,
+                        struct coto_buf *ret_names);
+/* The descriptors that are set, and which they are; how many. */
+int coto_files_list(const struct coto_files *files, int *ret_fds, char *ret_slots);
+/* The other way round, in the place of those that are there. Takes fds. 0 or -1. */
+int coto_files_take(struct coto_files *files, const int *fds, const char *slots, int count);
 /* The path to open, "" when not set. */
 void coto_files_path(const struct coto_files *files, int file, char ret_path[COTO_FILES_PATH]);

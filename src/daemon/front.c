@@ -153,15 +153,15 @@ static unsigned per_tenant(const int64_t *num)
 }
 
 /* Who is let in is in them: with half of a list nobody is served. */
-static void take_lists(struct front *f, int fd)
+static void take_texts(struct front *f, enum coto_setting_when when, int fd)
 {
-    coto_auto_fd lists = fd;
+    coto_auto_fd texts = fd;
     coto_auto_buf pairs = {0};
     struct coto_err err = {0};
 
-    if (coto_fd_read_all(lists, LISTS_BYTES, &pairs))
+    if (coto_fd_read_all(texts, LISTS_BYTES, &pairs))
         coto_err_set(&err, COTO_ERR_SYSTEM, errno, "lists");
-    if (err.kind || coto_settings_take_lists(f->settings, &pairs, &err)) {
+    if (err.kind || coto_settings_take_texts(f->settings, when, &pairs, &err)) {
         complain(&err, "reload settings");
         _exit(70); /* the next front starts with them */
     }
@@ -176,7 +176,7 @@ static void take_numbers(struct front *f, const struct coto_message *message)
 
     if (message->len != sizeof f->settings->num || message->fd_count != 1)
         return;
-    take_lists(f, message->fds[0]);
+    take_texts(f, COTO_SETTING_LIVE, message->fds[0]);
     memcpy(f->settings->num, message->data, message->len);
     c->queue = (unsigned)num[COTO_SET_QUEUE];
     c->pool_max = (unsigned)num[COTO_SET_POOL_MAX];
@@ -199,19 +199,69 @@ static void take_numbers(struct front *f, const struct coto_message *message)
     f->api->pool_turn++; /* other kinds hear of it when they are asked for again */
 }
 
+/* ---- keys and certificates ---- */
+
+/* Paths of their copies, as keys and TLS want them. */
+struct copies {
+    char paths[COTO_FILES_MAX][COTO_FILES_PATH];
+    const char *jwt[COTO_FILES_JWT + 1];
+    struct coto_tls_config tls;
+    bool has_tls;
+};
+
+static void find_copies(const struct coto_files *files, struct copies *to)
+{
+    char(*paths)[COTO_FILES_PATH] = to->paths;
+
+    *to = (struct copies){0};
+    for (int i = 0; i < files->count; i++)
+        coto_files_path(files, i, paths[i]);
+    for (int i = COTO_FILE_JWT; i < files->count; i++)
+        to->jwt[i - COTO_FILE_JWT] = paths[i];
+    to->tls = (struct coto_tls_config){paths[COTO_FILE_CERTIFICATE], paths[COTO_FILE_KEY], paths[COTO_FILE_CA],
+                                       paths[COTO_FILE_CRL][0] ? paths[COTO_FILE_CRL] : NULL};
+    to->has_tls = to->tls.certificate[0] && to->tls.client_ca[0];
+}
+
+static const char *const *jwt_names(const struct front *f)
+{
+    return (const char *const *)f->settings->text[COTO_SET_JWT_KEY].items;
+}
+
+static int open_keys(struct front *f, struct coto_err *err)
+{
+    struct copies copies;
+    const char *iss = coto_settings_text(f->settings, COTO_SET_JWT_ISSUER);
+
+    find_copies(f->ask->files, &copies);
+    const struct coto_keys_config keys = {.files = copies.jwt,
+                                          .names = jwt_names(f),
+                                          .aud = coto_settings_text(f->settings, COTO_SET_JWT_AUDIENCE),
+                                          .iss = *iss ? iss : NULL,
+                                          .own = f->ask->secret,
+                                          .skew_s = -1};
+    if (coto_keys_new(&keys, &f->keys, err))
+        return -1;
+    return copies.has_tls ? coto_tls_new(&copies.tls, &f->tls, err) : 0;
+}
+
 /* Connections made with a certificate that may be revoked now have to show it again. */
 static void take_files(struct front *f, const struct coto_message *message)
 {
+    struct copies copies;
     struct coto_err err = {0};
+    int count = message->fd_count - 1;
 
-    if (coto_files_replace(f->ask->files, message->fds, message->fd_count)) {
-        coto_err_set(&err, COTO_ERR_INTERNAL, 0, "other files than before");
+    if (count < 0 || (size_t)count != message->len)
+        _exit(70);
+    take_texts(f, COTO_SETTING_FILE, message->fds[0]);
+    if (coto_files_take(f->ask->files, message->fds + 1, message->data, count) ||
+        f->ask->files->count - COTO_FILE_JWT != (int)f->settings->text[COTO_SET_JWT_KEY].count)
+        _exit(70); /* the next front starts with the right ones */
+    find_copies(f->ask->files, &copies);
+    if (coto_keys_change(f->keys, copies.jwt, jwt_names(f), &err))
         complain(&err, "reload keys");
-        return;
-    }
-    if (coto_keys_reload(f->keys, &err))
-        complain(&err, "reload keys");
-    if (f->tls && coto_tls_reload(f->tls, &err))
+    if (f->tls && copies.has_tls && coto_tls_change(f->tls, &copies.tls, &err))
         complain(&err, "reload certificates");
     coto_http_recycle(f->http);
 }
@@ -431,34 +481,6 @@ static int confine(struct front *f, struct coto_err *err)
     if (getppid() != f->ask->keeper) /* it died before the kernel was told to care */
         _exit(70);
     return 0;
-}
-
-static int open_keys(struct front *f, struct coto_err *err)
-{
-    static char paths[COTO_FILES_JWT][COTO_FILES_PATH];
-    const char *files[COTO_FILES_JWT + 1] = {0};
-    char tls[COTO_FILE_JWT][COTO_FILES_PATH];
-    const char *iss = coto_settings_text(f->settings, COTO_SET_JWT_ISSUER);
-
-    for (int i = COTO_FILE_JWT; i < f->ask->files->count; i++) {
-        coto_files_path(f->ask->files, i, paths[i - COTO_FILE_JWT]);
-        files[i - COTO_FILE_JWT] = paths[i - COTO_FILE_JWT];
-    }
-    const struct coto_keys_config keys = {
-        .files = files,
-        .names = (const char *const *)f->settings->text[COTO_SET_JWT_KEY].items,
-        .aud = coto_settings_text(f->settings, COTO_SET_JWT_AUDIENCE),
-        .iss = *iss ? iss : NULL,
-        .own = f->ask->secret,
-        .skew_s = -1};
-    if (coto_keys_new(&keys, &f->keys, err))
-        return -1;
-    for (int i = 0; i < COTO_FILE_JWT; i++)
-        coto_files_path(f->ask->files, i, tls[i]);
-    const struct coto_tls_config config = {tls[COTO_FILE_CERTIFICATE], tls[COTO_FILE_KEY],
-                                           tls[COTO_FILE_CA],
-                                           tls[COTO_FILE_CRL][0] ? tls[COTO_FILE_CRL] : NULL};
-    return config.certificate[0] && config.client_ca[0] ? coto_tls_new(&config, &f->tls, err) : 0;
 }
 
 static int open_records(struct front *f, struct coto_err *err)

@@ -441,46 +441,52 @@ static void reap(struct keeper *k)
 
 /* ---- settings and files again ---- */
 
-/* Of what differs, takes what can be changed now and names the rest. */
+/* Of what differs, takes what can be changed now and names the rest. Names of files are taken with the files. */
 static void take_settings(struct keeper *k, struct coto_settings *fresh)
 {
     for (int i = 0; i < COTO_SET_COUNT; i++) {
         if (coto_settings_same(k->settings, fresh, (enum coto_setting)i))
             continue;
-        if (coto_setting_infos[i].when != COTO_SETTING_LIVE) {
+        if (coto_setting_infos[i].when == COTO_SETTING_LIVE)
+            coto_settings_swap(k->settings, fresh, (enum coto_setting)i);
+        else if (coto_setting_infos[i].when == COTO_SETTING_START)
             say("reload: a change needs a restart: ", coto_setting_infos[i].name);
-            continue;
-        }
-        struct coto_strv old = k->settings->text[i];
-        k->settings->num[i] = fresh->num[i];
-        k->settings->text[i] = fresh->text[i];
-        fresh->text[i] = old; /* ends with it */
     }
+}
+
+/* Texts of settings as a file in memory, or -1. */
+static int write_texts(const struct keeper *k, enum coto_setting_when when)
+{
+    coto_auto_fd fd = memfd_create("coto-texts", MFD_CLOEXEC);
+    coto_auto_buf pairs = {0};
+
+    coto_settings_add_texts(k->settings, when, &pairs);
+    if (fd < 0 || pairs.failed || coto_fd_write_all(fd, coto_buf_str(&pairs), pairs.len) || lseek(fd, 0, SEEK_SET))
+        return -1;
+    return coto_take_fd(&fd);
 }
 
 static int send_settings(struct keeper *k)
 {
     struct coto_message message = {.what = COTO_TALK_NUMBERS, .len = sizeof k->settings->num, .fd_count = 1};
-    coto_auto_fd lists = memfd_create("coto-lists", MFD_CLOEXEC);
-    coto_auto_buf pairs = {0};
+    coto_auto_fd lists = write_texts(k, COTO_SETTING_LIVE);
 
     _Static_assert(sizeof message.data >= sizeof k->settings->num, "a message holds all numbers");
     memcpy(message.data, k->settings->num, message.len);
-    coto_settings_add_lists(k->settings, &pairs);
-    if (lists < 0 || pairs.failed || coto_fd_write_all(lists, coto_buf_str(&pairs), pairs.len) ||
-        lseek(lists, 0, SEEK_SET))
-        return -1;
     message.fds[0] = lists;
-    return coto_talk_send(k->talk_fd, &message);
+    return lists < 0 ? -1 : coto_talk_send(k->talk_fd, &message);
 }
 
-static int send_files(struct keeper *k, struct coto_files *fresh)
+static int send_files(struct keeper *k)
 {
     struct coto_message message = {.what = COTO_TALK_FILES};
+    coto_auto_fd names = write_texts(k, COTO_SETTING_FILE);
 
-    message.fd_count = coto_files_list(fresh, message.fds);
-    int failed = message.fd_count && k->talk_fd >= 0 ? coto_talk_send(k->talk_fd, &message) : 0;
-    return coto_files_replace(&k->files, message.fds, message.fd_count) || failed ? -1 : 0;
+    _Static_assert(COTO_TALK_FDS > COTO_FILES_MAX, "a message holds all files");
+    message.fds[0] = names;
+    message.len = (size_t)coto_files_list(&k->files, message.fds + 1, message.data);
+    message.fd_count = (int)message.len + 1;
+    return names < 0 ? -1 : coto_talk_send(k->talk_fd, &message);
 }
 
 static void tell_refused(struct coto_err *err, const char *what)
@@ -513,21 +519,73 @@ static bool tell_news(struct coto_files_news *news)
     return false;
 }
 
-/* Whether all of them are good. */
-static bool reload_files(struct keeper *k)
+static const enum coto_setting certificate_names[] = {COTO_SET_TLS_CERTIFICATE, COTO_SET_TLS_KEY, COTO_SET_CLIENT_CA,
+                                                      COTO_SET_CLIENT_CRL};
+#define CERTIFICATE_NAMES (sizeof certificate_names / sizeof *certificate_names)
+
+/* Says which files are others than before, once they are taken. */
+static void take_name(struct keeper *k, struct coto_settings *fresh, enum coto_setting id)
+{
+    if (coto_settings_same(k->settings, fresh, id))
+        return;
+    coto_settings_swap(k->settings, fresh, id);
+    say("reload; taken as it is named now: ", coto_setting_infos[id].name);
+}
+
+static void take_names(struct keeper *k, struct coto_settings *fresh, const struct coto_files_news *news)
+{
+    for (size_t i = 0; news->has_certificates && i < CERTIFICATE_NAMES; i++)
+        take_name(k, fresh, certificate_names[i]);
+    if (news->has_crl)
+        take_name(k, fresh, COTO_SET_CLIENT_CRL);
+    if (news->has_keys)
+        take_name(k, fresh, COTO_SET_JWT_KEY);
+}
+
+/* Whether all of them are good. fresh has their names, and may be the settings that there are. */
+static bool reload_files(struct keeper *k, struct coto_settings *fresh)
 {
     struct coto_files files;
     struct coto_files_news news;
 
-    coto_files_renew(k->settings, &k->files, &files, &news);
-    k->files.look = files.look; /* a complaint is made once for each state of the files */
-    if (!news.has_certificates && !news.has_crl && !news.has_keys)
-        coto_files_close(&files);
-    else if (send_files(k, &files) && k->front)
+    coto_files_renew(fresh, k->settings, &k->files, &files, &news);
+    take_names(k, fresh, &news);
+    coto_files_close(&k->files);
+    k->files = files; /* what was refused is there as before; a complaint is made once for each state of the files */
+    if ((news.has_certificates || news.has_crl || news.has_keys) && k->front && send_files(k))
         kill(k->front, SIGKILL); /* the next one starts with them */
     bool all = tell_news(&news);
     warn_of_time(k);
     return all;
+}
+
+static void keep_name(struct keeper *k, struct coto_settings *fresh, enum coto_setting id)
+{
+    struct coto_err err = {0};
+
+    if (coto_settings_same(k->settings, fresh, id))
+        return;
+    say("reload: a change needs a restart, what listens needs it until then: ", coto_setting_infos[id].name);
+    if (coto_settings_copy(fresh, k->settings, id, &err))
+        coto_keeper_fail(&err);
+}
+
+/* A socket for others stays open until a restart, also when `listen` was taken out with all that it needs. */
+static void keep_needed(struct keeper *k, struct coto_settings *fresh)
+{
+    if (!coto_place_has_tls(&k->place))
+        return;
+    bool has_all = *coto_settings_text(fresh, COTO_SET_TLS_CERTIFICATE) && *coto_settings_text(fresh, COTO_SET_TLS_KEY) &&
+                   *coto_settings_text(fresh, COTO_SET_CLIENT_CA);
+    for (size_t i = 0; !has_all && i < CERTIFICATE_NAMES; i++)
+        keep_name(k, fresh, certificate_names[i]);
+    if (!fresh->text[COTO_SET_JWT_KEY].count)
+        keep_name(k, fresh, COTO_SET_JWT_KEY);
+}
+
+static void watch_files(struct keeper *k)
+{
+    k->look_us = coto_files_any(k->settings) ? coto_clock_us() + LOOK_US : 0;
 }
 
 static void reload(struct keeper *k)
@@ -540,11 +598,13 @@ static void reload(struct keeper *k)
         tell_refused(&err, "everything is");
     } else {
         take_settings(k, &fresh);
-        coto_settings_fini(&fresh);
         if (k->front && send_settings(k))
             kill(k->front, SIGKILL);
-        if (reload_files(k))
+        keep_needed(k, &fresh);
+        if (reload_files(k, &fresh))
             say("reloaded", "");
+        coto_settings_fini(&fresh);
+        watch_files(k);
     }
     coto_notify("READY=1");
     coto_pages_let_go();
@@ -552,9 +612,11 @@ static void reload(struct keeper *k)
 
 static void look_at_files(struct keeper *k, int64_t now)
 {
+    coto_auto_buf names = {0};
+
     k->look_us = now + LOOK_US;
-    if (coto_files_look(k->settings) != k->files.look && reload_files(k))
-        say("key files have changed", "");
+    if (coto_files_changed(k->settings, &k->files, &names) && reload_files(k, k->settings))
+        say("key files have changed: ", coto_buf_str(&names));
 }
 
 /* ---- life ---- */
@@ -676,7 +738,7 @@ static int live(struct keeper *k)
 {
     take_over(k);
     warn_of_time(k);
-    k->look_us = k->files.look ? coto_clock_us() + LOOK_US : 0;
+    watch_files(k);
     while (!k->stopping || k->front || k->launcher) {
         step(k);
         struct pollfd fds[2] = {{k->signal_fd, POLLIN, 0}, {k->talk_fd, POLLIN, 0}};

@@ -393,6 +393,14 @@ static bool has_port(const struct coto_place *place)
     return false;
 }
 
+bool coto_place_has_tls(const struct coto_place *place)
+{
+    for (int i = 0; i < place->socket_count; i++)
+        if (place->sockets[i].is_tls)
+            return true;
+    return false;
+}
+
 int coto_place_open(const struct coto_settings *settings, struct coto_place *ret_place,
                     struct coto_err *err)
 {

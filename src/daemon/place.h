@@ -39,6 +39,8 @@ int coto_place_open(const struct coto_settings *settings, struct coto_place *ret
 int coto_place_check(const struct coto_settings *settings, struct coto_err *err);
 /* Closes, and removes the socket and the token. */
 void coto_place_close(struct coto_place *place);
+/* Whether others can reach it. */
+bool coto_place_has_tls(const struct coto_place *place);
 /* Notes the launcher's pid for the next life. */
 void coto_place_note(struct coto_place *place, pid_t launcher);
 /* How to use it, for people. */

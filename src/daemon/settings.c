@@ -1,6 +1,7 @@
 #include "daemon/settings.h"
 
 #include "base/fd.h"
+#include "base/trust.h"
 #include "base/units.h"
 #include "http/server.h"
 #include "policy/nearest.h"
@@ -152,16 +153,8 @@ static int open_file(const char *path, struct coto_err *err)
         return coto_err_set(err, COTO_ERR_INPUT, errno, "configuration '%s'", path);
     if (!S_ISREG(st.st_mode))
         return coto_err_set(err, COTO_ERR_INPUT, 0, "configuration '%s': not a regular file", path);
-    if (st.st_uid != 0 && st.st_uid != getuid()) {
-        coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "configuration '%s': it belongs to uid %u", path,
-                     (unsigned)st.st_uid);
-        return coto_err_remedy(err, "chown it to root, or to the user who starts the service");
-    }
-    if (st.st_mode & (S_IWOTH | S_IWGRP)) {
-        coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "configuration '%s': others may write to it",
-                     path);
-        return coto_err_remedy(err, "chmod go-w the file");
-    }
+    if (coto_trust_file("configuration", path, err))
+        return -1;
     int high = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     return high >= 0 ? high : coto_err_set(err, COTO_ERR_SYSTEM, errno, "configuration '%s'", path);
 }
@@ -198,26 +191,40 @@ int coto_settings_take_pairs(struct coto_settings *settings, const struct coto_b
     return 0;
 }
 
-static bool is_live_list(int id)
+static bool is_text_of(int id, enum coto_setting_when when)
 {
-    return coto_setting_infos[id].type == COTO_SETTING_LIST && coto_setting_infos[id].when == COTO_SETTING_LIVE;
+    const struct coto_setting_info *info = &coto_setting_infos[id];
+
+    return info->when == when && (info->type == COTO_SETTING_LIST || info->type == COTO_SETTING_TEXT);
 }
 
-void coto_settings_add_lists(const struct coto_settings *settings, struct coto_buf *ret_pairs)
+void coto_settings_add_texts(const struct coto_settings *settings, enum coto_setting_when when, struct coto_buf *ret_pairs)
 {
     for (int i = 0; i < COTO_SET_COUNT; i++)
-        for (size_t k = 0; is_live_list(i) && k < settings->text[i].count; k++) {
+        for (size_t k = 0; is_text_of(i, when) && k < settings->text[i].count; k++) {
             coto_buf_add(ret_pairs, coto_setting_infos[i].name, strlen(coto_setting_infos[i].name) + 1);
             coto_buf_add(ret_pairs, settings->text[i].items[k], strlen(settings->text[i].items[k]) + 1);
         }
 }
 
-int coto_settings_take_lists(struct coto_settings *settings, const struct coto_buf *pairs, struct coto_err *err)
+int coto_settings_take_texts(struct coto_settings *settings, enum coto_setting_when when, const struct coto_buf *pairs,
+                             struct coto_err *err)
 {
     for (int i = 0; i < COTO_SET_COUNT; i++)
-        if (is_live_list(i) && !settings->by_flag[i])
+        if (is_text_of(i, when) && !settings->by_flag[i])
             coto_strv_fini(&settings->text[i]);
     return coto_settings_take_pairs(settings, pairs, err);
+}
+
+void coto_settings_swap(struct coto_settings *a, struct coto_settings *b, enum coto_setting id)
+{
+    struct coto_strv text = a->text[id];
+    int64_t num = a->num[id];
+
+    a->text[id] = b->text[id];
+    a->num[id] = b->num[id];
+    b->text[id] = text;
+    b->num[id] = num;
 }
 
 static int read_file(struct coto_settings *s, struct coto_err *err)
@@ -291,6 +298,16 @@ int coto_settings_load(struct coto_settings *settings, int argc, char **argv,
     return ret_args->help ? 0 : read_file(settings, err);
 }
 
+int coto_settings_copy(struct coto_settings *to, const struct coto_settings *from, enum coto_setting id, struct coto_err *err)
+{
+    to->num[id] = from->num[id];
+    coto_strv_fini(&to->text[id]);
+    for (size_t i = 0; i < from->text[id].count; i++)
+        if (coto_strv_add(&to->text[id], from->text[id].items[i]))
+            return coto_err_set(err, COTO_ERR_SYSTEM, ENOMEM, "settings");
+    return 0;
+}
+
 static int copy_flags(const struct coto_settings *old, struct coto_settings *to,
                       struct coto_err *err)
 {
@@ -299,11 +316,8 @@ static int copy_flags(const struct coto_settings *old, struct coto_settings *to,
         if (!old->by_flag[i])
             continue;
         to->by_flag[i] = true;
-        to->num[i] = old->num[i];
-        coto_strv_fini(&to->text[i]);
-        for (size_t k = 0; k < old->text[i].count; k++)
-            if (coto_strv_add(&to->text[i], old->text[i].items[k]))
-                return coto_err_set(err, COTO_ERR_SYSTEM, ENOMEM, "settings");
+        if (coto_settings_copy(to, old, (enum coto_setting)i, err))
+            return -1;
     }
     return 0;
 }

@@ -38,9 +38,14 @@ int coto_settings_reload(const struct coto_settings *old, struct coto_settings *
                          struct coto_err *err);
 /* "" when it is empty. */
 const char *coto_settings_text(const struct coto_settings *settings, enum coto_setting id);
-/* What a SIGHUP can change beside numbers: lists, as pairs, and back. */
-void coto_settings_add_lists(const struct coto_settings *settings, struct coto_buf *ret_pairs);
-int coto_settings_take_lists(struct coto_settings *settings, const struct coto_buf *pairs, struct coto_err *err);
+/* What a SIGHUP can change beside numbers: texts and lists of one kind, LIVE or FILE, as pairs, and back. */
+void coto_settings_add_texts(const struct coto_settings *settings, enum coto_setting_when when, struct coto_buf *ret_pairs);
+int coto_settings_take_texts(struct coto_settings *settings, enum coto_setting_when when, const struct coto_buf *pairs,
+                             struct coto_err *err);
+/* to gets from's value as well. */
+int coto_settings_copy(struct coto_settings *to, const struct coto_settings *from, enum coto_setting id, struct coto_err *err);
+/* Each gets the other's value. */
+void coto_settings_swap(struct coto_settings *a, struct coto_settings *b, enum coto_setting id);
 /* Whether a setting has the same value in both. */
 bool coto_settings_same(const struct coto_settings *a, const struct coto_settings *b,
                         enum coto_setting id);

@@ -2,7 +2,8 @@
  *
  *   front to keeper   READY     it serves
  *   keeper to front   LAUNCHER  there is a new launcher; one descriptor, its control channel
- *                     FILES     key files have changed; their copies in the order of files.h
+ *                     FILES     key files have changed, or their names: one descriptor, the names (settings.h), then
+ *                               copies of all; the data is which is which (files.h)
  *                     NUMBERS   settings have changed: all numbers, and one descriptor, the lists (settings.h)
  */
 #pragma once

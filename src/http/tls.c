@@ -214,6 +214,20 @@ void coto_tls_free(struct coto_tls *tls)
     free(tls);
 }
 
+/* Listeners hold tls itself: it stays where it is. */
+int coto_tls_change(struct coto_tls *tls, const struct coto_tls_config *config, struct coto_err *err)
+{
+    struct coto_tls *fresh = NULL;
+
+    if (coto_tls_new(config, &fresh, err))
+        return -1;
+    struct coto_tls old = *tls;
+    *tls = *fresh;
+    *fresh = old;
+    coto_tls_free(fresh);
+    return 0;
+}
+
 /* ---- who the client is ---- */
 
 static bool copy_name(const char *kind, const ASN1_STRING *name, char *ret_text, size_t size)

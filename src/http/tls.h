@@ -27,6 +27,8 @@ int coto_tls_new(const struct coto_tls_config *config, struct coto_tls **ret_tls
 /* Reads the files again. On failure everything stays as it was. Connections keep what they
  * began with: see coto_http_recycle. */
 int coto_tls_reload(struct coto_tls *tls, struct coto_err *err);
+/* Other files from now on, in the same way. */
+int coto_tls_change(struct coto_tls *tls, const struct coto_tls_config *config, struct coto_err *err);
 void coto_tls_free(struct coto_tls *tls); /* NULL is fine */
 /* 0, or -1: which of the files has expired, or is not valid yet. It loads all the same. */
 int coto_tls_check_time(const struct coto_tls_config *config, int64_t now_s, struct coto_err *err);

@@ -4,7 +4,7 @@
  *
  * Columns: id, name, type, default, minimum, maximum, metavar, when, help.
  *   type   INT, DURATION (num, milliseconds), ENUM (num, its index in metavar), TEXT, LIST
- *   when   LIVE: a SIGHUP changes it; FILE: a SIGHUP reads the named file again; START: a change
+ *   when   LIVE: a SIGHUP changes it; FILE: a SIGHUP reads the file that is named then; START: a change
  *          needs a restart, and a SIGHUP says so
  */
 #pragma once
