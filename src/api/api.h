@@ -527,7 +527,6 @@ struct coto_claims;
 int api_client_check(const struct coto_api *api, const struct coto_http_request *request, struct coto_err *err);
 /* Whether the certificate is one that the token is good with. */
 int api_client_check_token(const struct api_call *call, const struct coto_claims *claims, struct coto_err *err);
-bool api_tenant_is_reserved(const char *tenant); /* for who is on this host; no issuer's token stands for it */
 
 /* auth.c */
 /* Fills in the caller; 0, or the status of the refusal. */

@@ -72,7 +72,7 @@ static int by_sandbox_token(struct api_call *call, const struct coto_claims *cla
 {
     const struct api_sandbox *s = api_sandbox_find(call->api, claims->sandbox);
 
-    if (!s || strcmp(s->tenant, claims->sub) != 0 || (api_tenant_is_reserved(claims->sub) && !claims->is_own))
+    if (!s || strcmp(s->tenant, claims->sub) != 0 || (coto_jwt_is_reserved(claims->sub) && !claims->is_own))
         return refuse(err);
     if (call->endpoint->access == COTO_ACCESS_SERVICE || call->endpoint->access == COTO_ACCESS_OPERATOR) {
         bool ends = call->endpoint == &coto_endpoints[COTO_ENDPOINT_destroy] || call->endpoint == &coto_endpoints[COTO_ENDPOINT_extend];
@@ -95,7 +95,7 @@ static int by_service_token(struct api_call *call, const struct coto_claims *cla
 {
     bool operates = call->endpoint->access == COTO_ACCESS_OPERATOR;
 
-    if (api_tenant_is_reserved(claims->sub))
+    if (coto_jwt_is_reserved(claims->sub))
         return refuse(err);
     if (operates && !(claims->has_scope && coto_jwt_allows(claims, "metrics")))
         return forbid_scope(err, "metrics");

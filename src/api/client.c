@@ -44,11 +44,6 @@ int api_client_check(const struct coto_api *api, const struct coto_http_request 
     return coto_err_remedy(err, "show another one; an operator can add a name of its SAN to `client-names`");
 }
 
-bool api_tenant_is_reserved(const char *tenant)
-{
-    return strcmp(tenant, "local") == 0 || strncmp(tenant, "uid:", 4) == 0;
-}
-
 static bool has_certificate_of(const struct api_call *call, const struct coto_claims *claims)
 {
     unsigned char hash[sizeof claims->certificate];
@@ -59,7 +54,7 @@ static bool has_certificate_of(const struct api_call *call, const struct coto_cl
 /* Who is on this host has no certificate, and no certificate is theirs. */
 static bool has_name_of(const struct api_call *call, const struct coto_claims *claims)
 {
-    if (api_tenant_is_reserved(claims->sub))
+    if (coto_jwt_is_reserved(claims->sub))
         return !coto_http_peer(call->request)->is_tls;
     return coto_http_any_name(call->request, is_asked, (void *)claims->sub);
 }

@@ -11,7 +11,6 @@
 #include <sys/random.h>
 
 #define PART_ROOM COTO_B64URL_ROOM(COTO_JWT_MAX)
-#define OWN_ISSUER "coto-serve"
 
 /* ---- the three parts ---- */
 
@@ -179,7 +178,7 @@ static int check_signature(struct coto_keys *keys, const char *token, const stru
     struct coto_keyset *set = coto_keys_hold(keys);
     bool good = is_by_files(set, &header, &sig, parts->signed_len + 1 + parts->sig.len);
     coto_keyset_release(set);
-    return good ? 0 : coto_jwt_refuse(err, "not signed by a key of this service");
+    return good ? 0 : coto_jwt_refuse(err, "not signed by %s", coto_keys_rules(keys)->signer);
 }
 
 /* ---- the claims ---- */
@@ -201,14 +200,28 @@ static int check_times(const struct coto_claims *claims, int64_t now_s, int64_t 
 static int check_issuer(const struct coto_claims *claims, const struct coto_key_rules *rules,
                         bool is_own, struct coto_err *err)
 {
-    const char *wanted = is_own ? OWN_ISSUER : rules->iss;
+    const char *wanted = is_own ? COTO_JWT_OWN_ISSUER : rules->iss;
 
-    if ((*wanted && strcmp(claims->iss, wanted) != 0) ||
-        (!is_own && strcmp(claims->iss, OWN_ISSUER) == 0))
+    if (!is_own && strcmp(claims->iss, COTO_JWT_OWN_ISSUER) == 0)
+        return coto_jwt_refuse(err, "its iss '%s' is the service's own", claims->iss);
+    if (*wanted && strcmp(claims->iss, wanted) != 0)
         return coto_jwt_refuse(err, "it is of another issuer");
     if (is_own && !*claims->sandbox)
         return coto_jwt_refuse(err, "it is for no sandbox");
     return 0;
+}
+
+bool coto_jwt_is_reserved(const char *sub)
+{
+    return strcmp(sub, "local") == 0 || strncmp(sub, "uid:", 4) == 0;
+}
+
+static int check_subject(const struct coto_claims *claims, bool is_own, struct coto_err *err)
+{
+    if (is_own || !coto_jwt_is_reserved(claims->sub))
+        return 0;
+    coto_jwt_refuse(err, "its sub '%s' is reserved for who is on the service's host", claims->sub);
+    return coto_err_remedy(err, "mint it for another tenant than local and uid:N");
 }
 
 int coto_jwt_verify(struct coto_keys *keys, const char *token, int64_t now_s,
@@ -225,7 +238,7 @@ int coto_jwt_verify(struct coto_keys *keys, const char *token, int64_t now_s,
     long len = decode(&parts.claims, "claims", text, err);
     if (len < 0 || coto_claims_parse((char *)text, (size_t)len, rules->aud, &claims, err) ||
         check_times(&claims, now_s, rules->skew_s, err) ||
-        check_issuer(&claims, rules, is_own, err))
+        check_issuer(&claims, rules, is_own, err) || check_subject(&claims, is_own, err))
         return -1;
     claims.is_own = is_own;
     *ret_claims = claims;
@@ -331,7 +344,7 @@ int coto_jwt_mint_sandbox(struct coto_keys *keys, const char *sandbox, const cha
                           int64_t now_s, int64_t ttl_s, struct coto_buf *ret_token,
                           struct coto_err *err)
 {
-    struct coto_claims claims = {.iss = OWN_ISSUER, .iat = now_s, .exp = now_s + ttl_s};
+    struct coto_claims claims = {.iss = COTO_JWT_OWN_ISSUER, .iat = now_s, .exp = now_s + ttl_s};
 
     if (!copy_claim(claims.sub, sizeof claims.sub, tenant) ||
         !copy_claim(claims.sandbox, sizeof claims.sandbox, sandbox))

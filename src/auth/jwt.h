@@ -33,6 +33,9 @@ struct coto_claims {
 /* 0, or -1 (COTO_ERR_FORBIDDEN, or a failure of ours). now_s is the wall clock's time. */
 int coto_jwt_verify(struct coto_keys *keys, const char *token, int64_t now_s,
                     struct coto_claims *ret_claims, struct coto_err *err);
+#define COTO_JWT_OWN_ISSUER "coto-serve" /* of tokens that the service itself has signed, and of no others */
+/* A name for who is on this host, "local" or "uid:N": no issuer's token stands for it. */
+bool coto_jwt_is_reserved(const char *sub);
 /* The words of a scope that the service knows; NULL ends them. */
 extern const char *const coto_jwt_scopes[];
 /* Is this word in the scope, or is there no scope? */

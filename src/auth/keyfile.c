@@ -254,6 +254,7 @@ int coto_keyset_add_file(struct coto_keyset *set, const char *path, const char *
     __attribute__((cleanup(text_fini))) struct text text = {0};
     int failed = read_text(path, &text, err);
 
+    set->file = name;
     if (!failed && is_pem(&text))
         failed = add_one(set, &text, name, err);
     else if (!failed && is_json(&text))

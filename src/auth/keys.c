@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define SKEW_MAX_S 60
+#define SKEW_MAX_S COTO_KEYS_SKEW_S
 
 /* What tells that a file was changed or replaced. */
 struct stamp {
@@ -41,17 +41,23 @@ static bool is_named(const struct coto_key *key, const char *id)
     return *id && (strcmp(key->id, id) == 0 || strcmp(key->name, id) == 0);
 }
 
+static int refuse_same(const char *file, const struct coto_key *key, const char *id, struct coto_err *err)
+{
+    coto_err_set(err, COTO_ERR_INPUT, 0, "a %s key is called '%s' in '%s' too", coto_key_alg_name(key->alg), id,
+                 file ? file : "this file");
+    return coto_err_remedy(err, "name each key once, in one file; of two keys with one name rename a file, or change a kid");
+}
+
 int coto_keyset_take(struct coto_keyset *set, struct coto_key *key, struct coto_err *err)
 {
     for (size_t i = 0; i < set->count; i++) {
         const struct coto_key *other = &set->items[i];
         if (other->alg == key->alg && (is_named(other, key->id) || is_named(other, key->name)))
-            return coto_err_set(err, COTO_ERR_INPUT, 0, "another %s key is called '%s' too",
-                                coto_key_alg_name(key->alg),
-                                is_named(other, key->id) ? key->id : key->name);
+            return refuse_same(set->files[i], key, is_named(other, key->id) ? key->id : key->name, err);
     }
     if (set->count == COTO_KEYS_MAX)
         return coto_err_set(err, COTO_ERR_INPUT, 0, "more than %d keys", COTO_KEYS_MAX);
+    set->files[set->count] = set->file;
     set->items[set->count++] = *key;
     *key = (struct coto_key){0};
     return 0;
@@ -191,6 +197,7 @@ static int set_rules(struct coto_keys *keys, const struct coto_keys_config *conf
 
     if (config->skew_s > SKEW_MAX_S)
         return coto_err_set(err, COTO_ERR_POLICY, 0, "clock skew: at most %d s", SKEW_MAX_S);
+    snprintf(rules->signer, sizeof rules->signer, "%s", config->signer ? config->signer : "a key of this service");
     rules->skew_s = config->skew_s < 0 ? SKEW_MAX_S : config->skew_s;
     if (config->aud && !*config->aud)
         return coto_err_set(err, COTO_ERR_POLICY, 0, "audience: empty");

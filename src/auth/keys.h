@@ -86,8 +86,11 @@ struct coto_keys_config {
     const char *aud;          /* tokens must be for this audience; NULL: "coto" */
     const char *iss;          /* and of this issuer; NULL: of any that signs with these keys */
     const unsigned char *own; /* the service's own secret, COTO_KEY_SECRET_MIN bytes; NULL: a new one */
+    const char *signer;       /* what these keys are called in a refusal; NULL: "a key of this service" */
     int64_t skew_s;           /* clocks may differ by this; at most 60, negative: 60 */
 };
+
+#define COTO_KEYS_SKEW_S 60
 
 struct coto_keys;
 

@@ -23,12 +23,15 @@ struct coto_keyset {
     size_t count;
     struct coto_keyset_known known;
     struct coto_key items[COTO_KEYS_MAX];
+    /* While it is read: the file, and which of them a key is from. */
+    const char *file, *files[COTO_KEYS_MAX];
 };
 
 /* What a token has to say to be taken. */
 struct coto_key_rules {
     char aud[256];
     char iss[256]; /* "": of anybody */
+    char signer[256];
     int64_t skew_s;
 };
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -16,6 +17,32 @@ int coto_newfile_check(const char *name, struct coto_err *err)
         return 0;
     coto_err_set(err, COTO_ERR_USAGE, 0, "'%.80s' is not a name", name);
     return coto_err_remedy(err, "1 to 64 letters, digits, '.', '_', '-'");
+}
+
+static int make_one(const char *path, unsigned mode, struct coto_err *err)
+{
+    if (mkdir(path, mode) == 0 || errno == EEXIST)
+        return 0;
+    coto_err_set(err, COTO_ERR_OUTPUT, errno, "directory '%s'", path);
+    return coto_err_remedy(err, "name a directory that this user may make, such as one below %s",
+                           getenv("HOME") && *getenv("HOME") ? getenv("HOME") : "its home");
+}
+
+int coto_newfile_make_dir(const char *dir, struct coto_err *err)
+{
+    char path[4096];
+    size_t len = strlen(dir);
+
+    if (len == 0 || len >= sizeof path)
+        return coto_err_set(err, COTO_ERR_USAGE, 0, "directory '%.80s': not a path", dir);
+    memcpy(path, dir, len + 1);
+    for (char *slash = path; (slash = strchr(slash + 1, '/'));) {
+        *slash = '\0';
+        if (make_one(path, 0755, err))
+            return -1;
+        *slash = '/';
+    }
+    return make_one(path, 0700, err);
 }
 
 static int fill_file(int fd, unsigned mode, const struct coto_buf *text)

@@ -159,25 +159,6 @@ int coto_pki_open(const char *dir, struct coto_pki **ret_pki, struct coto_err *e
 
 /* ---- init ---- */
 
-static int make_dir(const char *dir, struct coto_err *err)
-{
-    char path[4096];
-    size_t len = strlen(dir);
-
-    if (len == 0 || len >= sizeof path)
-        return coto_err_set(err, COTO_ERR_USAGE, 0, "directory '%.80s': not a path", dir);
-    memcpy(path, dir, len + 1);
-    for (char *slash = path; (slash = strchr(slash + 1, '/'));) {
-        *slash = '\0';
-        if (mkdir(path, 0755) && errno != EEXIST)
-            return coto_err_set(err, COTO_ERR_OUTPUT, errno, "directory '%s'", path);
-        *slash = '/';
-    }
-    if (mkdir(path, 0700) && errno != EEXIST)
-        return coto_err_set(err, COTO_ERR_OUTPUT, errno, "directory '%s'", path);
-    return 0;
-}
-
 static int check_empty(const struct coto_pki *pki, struct coto_err *err)
 {
     DIR *dir = opendir(pki->dir);
@@ -206,7 +187,7 @@ static void remove_half(const struct coto_pki *pki)
 
 int coto_pki_init(const char *dir, int days, struct coto_err *err)
 {
-    if (make_dir(dir, err))
+    if (coto_newfile_make_dir(dir, err))
         return -1;
     auto_pki *pki = open_dir(dir, err);
     if (!pki || check_empty(pki, err) || coto_key_generate(COTO_KEY_ES256, &pki->key, err))

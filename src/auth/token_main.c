@@ -107,6 +107,17 @@ static int check_scope(const char *scope, struct coto_err *err)
     }
 }
 
+/* As the service writes it: lower case. */
+static bool is_uuid(const char *text)
+{
+    static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+
+    for (size_t i = 0; i < sizeof form - 1; i++)
+        if (form[i] == '-' ? text[i] != '-' : !text[i] || !strchr("0123456789abcdef", text[i]))
+            return false;
+    return !text[sizeof form - 1];
+}
+
 static int bind_to(const char *path, struct coto_claims *claims, struct coto_err *err)
 {
     FILE *file = fopen(path, "re");
@@ -124,6 +135,23 @@ static int bind_to(const char *path, struct coto_claims *claims, struct coto_err
     return coto_err_remedy(err, "name the client's own, NAME.crt of `coto pki issue client NAME`");
 }
 
+/* No service would take it, and only whom it was made for would notice. */
+static int check_names(struct coto_err *err)
+{
+    if (coto_jwt_is_reserved(opt.sub)) {
+        coto_err_set(err, COTO_ERR_USAGE, 0, "--sub %.60s: reserved for who is on the service's host; no service takes it from a token", opt.sub);
+        return coto_err_remedy(err, "choose another name for the tenant than local and uid:N");
+    }
+    if (opt.iss && strcmp(opt.iss, COTO_JWT_OWN_ISSUER) == 0) {
+        coto_err_set(err, COTO_ERR_USAGE, 0, "--iss %s: the service's own name; no service takes it from another key", opt.iss);
+        return coto_err_remedy(err, "name your own issuer, the one of the service's `jwt-issuer`, or leave the flag out");
+    }
+    if (!opt.sandbox || !*opt.sandbox || is_uuid(opt.sandbox)) /* an empty one is refused with the other flags */
+        return 0;
+    coto_err_set(err, COTO_ERR_USAGE, 0, "--sandbox %.60s: not the id of a sandbox", opt.sandbox);
+    return coto_err_remedy(err, "give the sandbox_id that the service has told, a UUID such as 3f2b8c1e-5d64-4a0f-9c1b-2e7d8a90b1c2");
+}
+
 static int fill_claims(struct coto_claims *claims, struct coto_err *err)
 {
     int64_t ttl_s;
@@ -131,7 +159,7 @@ static int fill_claims(struct coto_claims *claims, struct coto_err *err)
 
     if (parse_time("ttl", opt.ttl ? opt.ttl : "1h", &ttl_s, err) ||
         (opt.wait && parse_time("not-before", opt.wait, &wait_s, err)) ||
-        (opt.scope && check_scope(opt.scope, err)))
+        (opt.scope && check_scope(opt.scope, err)) || check_names(err))
         return -1;
     claims->iat = time(NULL);
     claims->exp = claims->iat + wait_s + ttl_s;
@@ -197,8 +225,8 @@ static enum coto_key_alg find_alg(const char *word)
 
 static int open_dir(const char *path, struct coto_err *err)
 {
-    if (mkdir(path, 0700) && errno != EEXIST)
-        return coto_err_set(err, COTO_ERR_OUTPUT, errno, "directory '%s'", path);
+    if (coto_newfile_make_dir(path, err))
+        return -1;
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return fd < 0 ? coto_err_set(err, COTO_ERR_OUTPUT, errno, "directory '%s'", path) : fd;
 }
@@ -309,6 +337,17 @@ static int add_pretty(struct coto_buf *out, const char *title, const struct coto
     return 0;
 }
 
+/* How it stands with a token whose time is over since so many seconds; negative: it is not. */
+static void add_over(struct coto_buf *out, int64_t over_s)
+{
+    if (over_s >= 0 && over_s < COTO_KEYS_SKEW_S)
+        coto_buf_addf(out, ": over, but accepted for %d more seconds, because clocks may differ by %d", (int)(COTO_KEYS_SKEW_S - over_s),
+                      COTO_KEYS_SKEW_S);
+    else if (over_s >= 0)
+        coto_buf_adds(out, ": expired");
+    coto_buf_addc(out, '\n');
+}
+
 static void add_times(struct coto_buf *out, const struct coto_buf *text)
 {
     static const struct {
@@ -322,8 +361,7 @@ static void add_times(struct coto_buf *out, const struct coto_buf *text)
             continue;
         coto_buf_addf(out, "%s ", times[i].label);
         coto_tool_add_time(out, json_integer_value(value));
-        bool is_over = i == 2 && json_integer_value(value) <= time(NULL);
-        coto_buf_adds(out, is_over ? ": expired\n" : "\n");
+        add_over(out, i == 2 ? (int64_t)time(NULL) - (int64_t)json_integer_value(value) : -1);
     }
 }
 
@@ -331,8 +369,9 @@ static void add_times(struct coto_buf *out, const struct coto_buf *text)
 static int judge(const char *token, struct coto_buf *out, struct coto_err *err)
 {
     const char *files[] = {opt.key, NULL};
+    char signer[256];
     const struct coto_keys_config config = {
-        .files = files, .aud = opt.aud, .iss = opt.iss, .skew_s = -1};
+        .files = files, .aud = opt.aud, .iss = opt.iss, .signer = signer, .skew_s = -1};
     struct coto_keys *keys = NULL;
     struct coto_claims claims;
 
@@ -340,6 +379,7 @@ static int judge(const char *token, struct coto_buf *out, struct coto_err *err)
         coto_buf_adds(out, "signature: not looked at; --key FILE verifies it\n");
         return 0;
     }
+    snprintf(signer, sizeof signer, "a key in '%.200s'", opt.key);
     if (coto_keys_new(&config, &keys, err))
         return -1;
     int failed = coto_jwt_verify(keys, token, time(NULL), &claims, err);

@@ -266,15 +266,36 @@ static bool is_done(const struct callback *c)
     return !c->first;
 }
 
+static void wake(int number)
+{
+    (void)number; /* its coming ends the wait */
+}
+
+/* A call that ends is reaped at once: it wakes us, and only where we wait. */
+static void watch_calls(sigset_t *ret_waiting)
+{
+    const struct sigaction action = {.sa_handler = wake};
+    sigset_t child;
+
+    sigaction(SIGCHLD, &action, NULL);
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child, ret_waiting);
+    sigdelset(ret_waiting, SIGCHLD);
+}
+
 /* A front that ends in order says so, and waits a while for what is not told yet. */
 static int serve(struct callback *c)
 {
+    static const struct timespec look = {.tv_nsec = LOOK_MS * 1000000L};
     static char packet[COTO_CALLBACK_PACKET];
     bool ending = false;
+    sigset_t waiting;
 
+    watch_calls(&waiting);
     for (;;) {
         struct pollfd control = {.fd = ending ? -1 : c->control_fd, .events = POLLIN};
-        int ready = poll(&control, 1, c->first || ending ? LOOK_MS : -1);
+        int ready = ppoll(&control, 1, c->first || ending ? &look : NULL, &waiting);
         ssize_t n = ready > 0 ? recv(c->control_fd, packet, sizeof packet, 0) : -1;
         if ((n < 0 && ready > 0 && errno != EINTR) || (ready < 0 && errno != EINTR))
             return 0;

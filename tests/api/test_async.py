@@ -348,6 +348,19 @@ def key(tmp_path):
     return it
 
 
+def test_a_call_that_has_ended_is_not_left_as_a_zombie(make_service, listener, key):
+    """Nothing else happens there meanwhile that would wake who reaps."""
+    service = make_service(f"--callback-origin={listener.origin}", f"--callback-key={key}")
+    ended(service, begin(service, callback_url=f"{listener.origin}/one"))
+    listener.wait()
+    watcher, taker, *_ = sorted(pid for pid, what in service.members() if what == "coto-callback")
+    children = pathlib.Path(f"/proc/{taker}/task/{taker}/children")
+    until = time.monotonic() + 10
+    while children.read_text().split() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not children.read_text().split()
+
+
 def test_who_calls_is_there_again_after_it_was_killed(make_service, listener, key):
     service = make_service(f"--callback-origin={listener.origin}", f"--callback-key={key}")
 

@@ -19,6 +19,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from auth.helpers import token as signed
 from cli.helpers import COTO
 
 from .daemon import NO_TOKEN, UNAUTHORIZED, Daemon, Production, refusal
@@ -403,9 +404,21 @@ def test_tokens_for_others_or_for_later_are_refused(service, flags):
     assert refusal(service.get("/api/v1/sandbox", token=service.mint("alice", *flags))) == UNAUTHORIZED
 
 
-@pytest.mark.parametrize("tenant", ["local", "uid:0"])
-def test_a_token_cannot_be_for_a_local_user(service, tenant):
-    assert refusal(service.get("/api/v1/sandbox", token=service.mint(tenant))) == UNAUTHORIZED
+def forge(service, **claims):
+    """By the key of the service's tokens, of what `coto token mint` refuses to make."""
+    key = serialization.load_pem_private_key((service.keys / "es256.key").read_bytes(), None)
+    return signed(key, {"alg": "ES256"}, {"sub": "alice", "aud": "coto", "exp": int(time.time()) + 600, **claims})
+
+
+@pytest.mark.parametrize("claims, words", [
+    ({"sub": "local"}, "its sub 'local' is reserved"), ({"sub": "uid:0"}, "its sub 'uid:0' is reserved"), ({"iss": "coto-serve"}, "its iss 'coto-serve' is the service's own")])
+def test_a_token_cannot_be_for_a_local_user(service, claims, words):
+    """And `coto token show` says so too."""
+    token = forge(service, **claims)
+    assert refusal(service.get("/api/v1/sandbox", token=token)) == UNAUTHORIZED
+    assert service.get("/api/v1/sandbox", token=forge(service)).status == 200, "control"
+    done = subprocess.run([COTO, "token", "show", token, "--key", service.keys / "es256.pub"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 68 and words in done.stderr, done
 
 
 def test_a_token_that_may_only_read_cannot_write(service):
@@ -501,7 +514,7 @@ def test_a_token_for_a_sandbox_of_a_local_user_is_coto_s_own(own):
     with Daemon(f"--jwt-key={own.keys / 'es256.pub'}") as it:
         made = it.create()
         path = f"/api/v1/sandbox/{made['sandbox_id']}"
-        token = own.mint(f"uid:{os.getuid()}", "--sandbox", made["sandbox_id"])
+        token = forge(own, sub=f"uid:{os.getuid()}", sandbox=made["sandbox_id"])
         assert refusal(it.get(path, token=token)) == UNAUTHORIZED
         assert it.get(path, token=made["access_token"]).status == 200, "control"
 

@@ -1,6 +1,7 @@
 """coto token: what it mints others take, what others mint it takes, and nothing else."""
 import json
 import os
+import re
 import stat
 import subprocess
 
@@ -9,8 +10,12 @@ import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from cli.helpers import only
+
 from .helpers import (ALGORITHMS, FORBIDDEN, INPUT, OUTPUT, USAGE, Key, b64, claims, coto, keygen, now, ok, refused,
                       sign, taken, token, verify)
+
+BOX = "3f2b8c1e-5d64-4a0f-9c1b-2e7d8a90b1c2"
 
 
 def mint(key_file, *flags):
@@ -26,11 +31,11 @@ def mode(path):
 @pytest.mark.parametrize("alg", ALGORITHMS)
 def test_others_take_ours(alg, tmp_path):
     private, public = keygen(alg, tmp_path / "keys")
-    text = mint(private, "--iss", "me", "--ttl", "10m", "--scope", "read write", "--sandbox", "s-1")
+    text = mint(private, "--iss", "me", "--ttl", "10m", "--scope", "read write", "--sandbox", BOX)
     key = public.read_text().strip() if alg == "HS256" else public.read_bytes()
     got = jwt.decode(text, key, algorithms=[alg], audience="coto", issuer="me",
                      options={"require": ["exp", "iat", "jti", "sub"]})
-    assert got["sub"] == "alice" and got["scope"] == "read write" and got["sandbox"] == "s-1"
+    assert got["sub"] == "alice" and got["scope"] == "read write" and got["sandbox"] == BOX
     assert got["exp"] - got["iat"] == 600 and abs(got["iat"] - now()) < 60 and len(got["jti"]) == 22
     assert jwt.get_unverified_header(text)["alg"] == alg
     assert taken(text, public, "--iss", "me") == got
@@ -315,6 +320,44 @@ def test_times(tmp_path):
     got = jwt.decode(text, options={"verify_signature": False})
     assert got["exp"] - got["nbf"] == 5400 and got["nbf"] - got["iat"] == 600
     refused_token(text, public, "not valid yet")
+
+
+@pytest.mark.parametrize("flags, words", [
+    (["--sub", "local"], ["--sub local: reserved", "another name"]), (["--sub", "uid:1000"], ["--sub uid:1000: reserved"]),
+    (["--sub", "a", "--iss", "coto-serve"], ["--iss coto-serve: the service's own name", "jwt-issuer"]),
+    *((["--sub", "a", "--sandbox", text], ["not the id of a sandbox", "UUID"]) for text in ("s-1", BOX[:-1], BOX + "0", BOX.upper(), "x" * 36))])
+def test_nothing_is_minted_that_no_service_takes(flags, words, tmp_path):
+    private, _ = keygen("es256", tmp_path)
+    refused(coto("token", "mint", "--key", private, *flags), USAGE, "remedy: ", *words)
+    mint(private, "--sandbox", BOX)
+
+
+@pytest.mark.parametrize("over, words, status", [(-100, "", 0), (20, "more seconds, because clocks may differ by 60", 0), (70, ": expired", FORBIDDEN)])
+def test_a_token_whose_time_is_just_over(over, words, status, tmp_path):
+    key = Key("ES256", tmp_path)
+    text = token(key.private, {"alg": "ES256"}, claims(exp=now() - over))
+    for done in (verify(text, key.file), coto("token", "show", "-", stdin=text)):
+        assert done.returncode in (status, 0) and words in done.stdout, done
+        assert status or "expired" not in done.stdout + done.stderr, "not both"
+    left = re.search(r"accepted for (\d+) more seconds", done.stdout)
+    assert (left is None) == (over != 20) and (not left or 30 < int(left[1]) <= 40)
+
+
+def test_a_refusal_names_the_key_file(tmp_path):
+    private, _ = keygen("es256", tmp_path / "a")
+    _, other = keygen("es256", tmp_path / "b")
+    refused_token(mint(private), other, f"not signed by a key in '{other}'")
+
+
+def test_keygen_makes_directories_as_pki_does(tmp_path):
+    ok(coto("token", "keygen", "es256", tmp_path / "a/b/keys"))
+    assert stat.S_IMODE((tmp_path / "a/b/keys").stat().st_mode) == 0o700
+
+
+@only(os.getuid() != 0)
+@pytest.mark.parametrize("command", [("pki", "init"), ("pki", "init", "/nowhere/pki"), ("token", "keygen", "es256", "/nowhere/keys")])
+def test_a_place_that_is_not_ours_gets_a_remedy(command):
+    refused(coto(*command, env={"COTO_PKI_DIR": "", "HOME": "/home/somebody"}), OUTPUT, "Permission denied", "remedy: name a directory", "below /home/somebody")
 
 
 def test_show_without_key(tmp_path):
