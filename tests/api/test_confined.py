@@ -576,6 +576,30 @@ def test_what_nobody_needs_is_refused_to_those_of_an_ordinary_user_too(either):
     assert either.run("print(5)").json["stdout"] == "5\n"
 
 
+def descriptors(service):
+    """Of the launcher, which nobody but root can see; without those that it keeps for the next sandbox."""
+    found = []
+    for fd in os.listdir(f"/proc/{service.launcher}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            found.append(os.readlink(f"/proc/{service.launcher}/fd/{fd}"))
+    return sorted(re.sub(r"\d+", "N", link) for link in found if not link.startswith(("net:", "/sys/fs/cgroup")))
+
+
+@only(ROOT)
+def test_sandboxes_leave_no_descriptors_in_a_launcher_that_is_not_dumpable(either):
+    """That of an ordinary user waits until a child has executed init, and for its files."""
+    def use():
+        boxes = [f"/api/v1/sandbox/{either.create()['sandbox_id']}" for _ in range(12)]
+        assert either.post(f"{boxes[0]}/execute", code="print(6)").json["output"] == "6\n"
+        most = len(descriptors(either))
+        assert {either.delete(box).status for box in boxes} == {200}
+        return most
+    use()  # what is opened once is open then
+    steady = len(descriptors(either))
+    assert use() > steady + 8, "control: those that are there are seen"
+    wait_until(lambda: len(descriptors(either)) <= steady + 2, f"the end of them: {descriptors(either)}")
+
+
 @only(ROOT and os.uname().machine == "x86_64")
 def test_control_others_of_root_are_refused_none_of_it():
     with subprocess.Popen(["sleep", "60"]) as other:
