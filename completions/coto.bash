@@ -44,15 +44,15 @@ _coto_tool() {
 _coto_options() {
     local verb=$1 prev=$2
     local flags='--help --lang --env --user --user-name --hostname
-        --workdir --modules --timeout --cpu-time --memory --swap
-        --cpus --pids --disk --tmp-size --inodes --output-limit
-        --on-output-limit --nofile --ptys --fsize --iops --copy
-        --mount --tmpfs --artifacts --rootfs --image --image-key
-        --images-dir --workspace-writable --noexec --isolation --runtime --allow-runtime
-        --require --allow-missing --seccomp --apparmor --cap-add --network
-        --network-allow --idmap --report --report-include --prompt-hash --prompt-file
-        --code --profile --policy --json --quiet --verbose --raw
-        --dry-run'
+        --workdir --modules --cold --timeout --cpu-time --memory
+        --swap --cpus --pids --disk --tmp-size --inodes
+        --output-limit --on-output-limit --nofile --ptys --fsize --iops
+        --copy --mount --tmpfs --artifacts --rootfs --image
+        --image-key --images-dir --workspace-writable --noexec --isolation --runtime
+        --allow-runtime --require --allow-missing --seccomp --apparmor --cap-add
+        --network --network-allow --idmap --report --report-include --prompt-hash
+        --prompt-file --code --profile --policy --json --quiet --verbose
+        --raw --dry-run'
     if [[ $verb == test ]]; then flags+=' --runner --junit'; else flags+=' --server --token-file --server-ca --client-certificate --client-key'; fi
     case $prev in
     --lang) _coto_words 'python node sh bash perl ruby php lua c c++ go rust java' ;;

@@ -53,11 +53,12 @@ struct coto_api_config {
     int owner_uid;                /* may use the unix socket; besides root */
     unsigned workers;             /* executions at once */
     unsigned queue;               /* jobs that wait for a worker */
-    unsigned pool_min, pool_max;  /* sandboxes kept ready, per kind */
+    unsigned pool_min, pool_max;  /* sandboxes kept ready: of the operator's kind, of all */
+    int64_t pool_wait_ms;         /* one of them, at most */
     unsigned pool_ready;          /* of them, before the service says that it is ready */
     struct coto_api_high high;
     unsigned node_ahead;          /* node processes */
-    bool is_cold;                 /* no interpreter waits for a program */
+    bool is_cold;                 /* no interpreter waits in the operator's kind of sandbox */
     const char *resident;         /* text of one that keeps its state; NULL: none is started */
     int64_t lifetime_ms, idle_ms; /* of a sandbox */
     bool destroys;                /* a sandbox with its first execution */
@@ -309,6 +310,9 @@ struct api_job *api_job_new(struct api_call *call);
 void api_job_free(struct api_job *job);
 /* Ends what it does; its answer still comes. */
 void api_job_cancel(struct api_job *job);
+/* The same because its sandbox's lifetime is over. */
+void api_job_expire(struct api_job *job);
+bool api_job_has_expired(const struct api_job *job); /* of one that was ended, by whoever has run it; once */
 /* At the end of the service: all of them, but what was promised and has not begun. */
 void api_end_running(struct coto_api *api);
 void api_finish(void *job); /* on the loop */

@@ -274,7 +274,10 @@ int api_body_policy(struct api_job *job, const struct coto_policy *from)
     }
     if (coto_ceiling_apply(job->api->config.ceiling, &job->policy, &job->err))
         return -1;
-    job->cold = job->api->config.is_cold || json_is_true(json_object_get(job->body, "cold"));
+    /* Its `false` is no word against a profile or an operator who want it. */
+    if (json_is_true(json_object_get(job->body, "cold")) && set_option(job, COTO_OPT_COLD, "cold", "true"))
+        return -1;
+    job->cold = coto_policy_num(&job->policy, COTO_OPT_COLD);
     if (language && !coto_language_find(language))
         return refuse_language(job, language);
     if (language && set_option(job, COTO_OPT_LANG, "language", language))

@@ -54,6 +54,13 @@ static int add_modules(const struct coto_policy *ceiling, struct coto_policy *po
     return 0;
 }
 
+static int add_cold(const struct coto_policy *ceiling, struct coto_policy *policy, struct coto_err *err)
+{
+    if (!coto_policy_num(ceiling, COTO_OPT_COLD))
+        return 0;
+    return coto_policy_set(policy, COTO_OPT_COLD, "true", COTO_SOURCE_FLAG, "service", err);
+}
+
 int coto_ceiling_apply(const struct coto_policy *ceiling, struct coto_policy *policy,
                        struct coto_err *err)
 {
@@ -69,7 +76,7 @@ int coto_ceiling_apply(const struct coto_policy *ceiling, struct coto_policy *po
         if (coto_policy_set(policy, opt, coto_buf_str(&text), source, "service", err))
             return -1;
     }
-    return add_modules(ceiling, policy, err);
+    return add_cold(ceiling, policy, err) || add_modules(ceiling, policy, err) ? -1 : 0;
 }
 
 bool coto_ceiling_has_word(const char *const *words, const char *word)

@@ -46,12 +46,23 @@ static bool has_start_variables(const struct coto_strv *env, const struct coto_s
 /* The common case has an interpreter waiting for it. It has the filter of the default tier already. */
 void api_plan_parked(struct coto_plan *plan, bool stays)
 {
-    bool can = plan->language && strcmp(plan->language->name, "python") == 0 &&
+    bool can = !plan->cold && plan->language && strcmp(plan->language->name, "python") == 0 &&
                plan->stage_count == 1 && plan->seccomp_tier != COTO_SECCOMP_DEBUG &&
                plan->pids >= PIDS_PARKED;
 
     plan->context = can && stays;
     plan->parked = can && !has_start_variables(&plan->env, &(struct coto_strv){0});
+}
+
+/* One that was ended may have had all the time there was. */
+static void note_lifetime(struct api_job *job)
+{
+    struct coto_result *r = &job->result;
+
+    if (!job->has_result || r->facts.cause != COTO_END_CANCEL || !api_job_has_expired(job))
+        return;
+    r->facts.cause = COTO_END_LIFETIME;
+    coto_verdict_decide(&r->facts, r);
 }
 
 void api_run_plan(struct api_job *job, struct coto_run_in *in)
@@ -77,6 +88,7 @@ void api_run_plan(struct api_job *job, struct coto_run_in *in)
         api_events_begin(job);
     job->has_result = coto_core_run_in(in, &job->plan, &io, &job->result, &job->err) == 0;
     job->lost = in->lost;
+    note_lifetime(job);
     if (job->is_stream)
         api_events_end(job);
     if (job->is_execution)
@@ -212,8 +224,7 @@ static void run_once(struct api_job *job, int channel_fd)
 {
     if (api_body_policy(job, NULL) || api_body_code(job))
         return;
-    if (!job->cold)
-        api_plan_parked(&job->plan, false);
+    api_plan_parked(&job->plan, false);
     bool ahead = api_ahead_take(job, channel_fd);
     api_kind_asked(job, &job->plan);
     if (!ahead && api_box_new(job, &job->plan, NULL, &job->box)) {
@@ -234,6 +245,8 @@ static const char *state_note(const struct api_job *job)
 {
     const struct api_sandbox *s = job->sandbox;
 
+    if (job->result.facts.cause == COTO_END_LIFETIME)
+        return "the sandbox's lifetime was over: it has ended, and this execution with it";
     if (job->lost)
         return "the sandbox has ended";
     if (s->is_single)
@@ -273,7 +286,7 @@ static void write_execution(struct api_job *job)
     coto_json_end(&json, '}');
     coto_json_bool(&json, "output_truncated", r->out.truncated);
     coto_json_bool(&json, "state_found", r->facts.state_found);
-    coto_json_bool(&json, "state_kept", r->facts.state_kept && !job->sandbox->is_single);
+    coto_json_bool(&json, "state_kept", r->facts.state_kept && !job->sandbox->is_single && r->facts.cause != COTO_END_LIFETIME);
     coto_json_str(&json, "state_note", state_note(job));
     coto_report_json_missing(r->walls, &json);
     if (job->plan.want_artifacts)
@@ -323,6 +336,7 @@ void api_execute_none(struct api_job *job)
         return;
     coto_core_cancelled(&job->plan, coto_launch_driver(job->plan.isolation), &job->result);
     job->has_result = true;
+    note_lifetime(job);
     api_record_end(job);
     if (job->sandbox)
         write_execution(job);

@@ -56,6 +56,7 @@ void api_kind_asked(struct api_job *job, const struct coto_plan *plan)
         return;
     pthread_mutex_lock(&api->control_lock);
     if (is_new(api, plan)) /* without it they are made when they are asked for */
-        coto_launch_warm(api->control_fd, plan, is_high ? 0 : READY_MIN, most, &err);
+        coto_launch_warm(api->control_fd, plan,
+                         &(struct coto_launch_keep){is_high ? 0 : READY_MIN, most, api->config.pool_wait_ms}, &err);
     pthread_mutex_unlock(&api->control_lock);
 }

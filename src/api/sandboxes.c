@@ -13,6 +13,7 @@
 #include <time.h>
 
 #define TICK_MS 1000
+#define TICK_LEAST_MS 20
 
 /* ---- the table ---- */
 
@@ -166,8 +167,7 @@ int api_sandbox_plan(struct api_job *job, struct api_sandbox *s)
         return -1;
     s->policy = job->policy;
     job->policy = (struct coto_policy){0};
-    if (!job->cold)
-        api_plan_parked(&s->plan, true);
+    api_plan_parked(&s->plan, true);
     return 0;
 }
 
@@ -346,11 +346,16 @@ static void give_back(void)
         malloc_trim(0);
 }
 
-/* What runs at the end of its time is the last: who never pauses gains nothing by that. An execution
- * has a time limit of its own; a transfer, which may take as long as its client likes, has not. */
+/* Of its lifetime; none of one that ends. */
+static int64_t left_ms(const struct coto_api *api, const struct api_sandbox *s, int64_t now)
+{
+    return s->state == API_ENDING ? INT64_MAX : api_lifetime_ms(api, s) - (now - s->created_us) / 1000;
+}
+
+/* What runs at the end of its time ends with it, be it an execution or a transfer. */
 static void expire(struct coto_api *api, struct api_sandbox *s, int64_t now)
 {
-    bool is_old = now - s->created_us > api_lifetime_ms(api, s) * 1000;
+    bool is_old = left_ms(api, s, now) <= 0;
     bool is_unused = s->state == API_IDLE && now - s->used_us > api_idle_ms(api, s) * 1000;
 
     if (s->state == API_ENDING || (!is_old && !is_unused))
@@ -361,24 +366,27 @@ static void expire(struct coto_api *api, struct api_sandbox *s, int64_t now)
         return;
     }
     s->state = API_ENDING;
-    if (!s->job->is_execution)
-        api_job_cancel(s->job);
+    api_job_expire(s->job);
 }
 
 void coto_api_tick(void *arg)
 {
     struct coto_api *api = arg;
     int64_t now = coto_clock_us();
+    int64_t wait_ms = TICK_MS; /* shorter when a lifetime ends before that */
 
     give_back();
     for (int i = 0; i < API_BUCKETS; i++) {
         for (struct api_sandbox *s = api->buckets[i], *next; s; s = next) {
             next = s->next;
+            int64_t left = left_ms(api, s, now);
+            if (left > 0 && left < wait_ms)
+                wait_ms = left < TICK_LEAST_MS ? TICK_LEAST_MS : left;
             expire(api, s, now);
         }
     }
     api_ahead_refill(api);
     api_forget_revoked(api, (int64_t)time(NULL));
     api_tenants_expire(api, now);
-    coto_loop_timer(api->loop, TICK_MS, coto_api_tick, api);
+    coto_loop_timer(api->loop, wait_ms, coto_api_tick, api);
 }

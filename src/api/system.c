@@ -117,6 +117,7 @@ static void ask_pool(struct api_job *job, int channel_fd)
     const struct coto_launch_status s = pool.status;
     metric(out, "pool_ready", "gauge", "Sandboxes ready to be handed out.", s.ready);
     metric(out, "pool_target", "gauge", "Ready sandboxes aimed at.", s.target);
+    metric(out, "pool_max", "gauge", "Sandboxes of level standard that may be ready at once, of all kinds together.", job->api->config.pool_max);
     metric(out, "pool_starting", "gauge", "Sandboxes being made.", s.starting);
     metric(out, "pool_in_use", "gauge", "Sandboxes handed out, and those in which Node waits for a program.", s.in_use);
     metric(out, "pool_hits_total", "counter", "Requests served from the pool.", s.from_pool);

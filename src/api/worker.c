@@ -284,12 +284,16 @@ void api_submit(struct api_job *job)
     refuse(job);
 }
 
+/* What is written to end a job: whoever runs it reads why, also in a process of its own. */
+#define WHY_ASKED 1
+#define WHY_EXPIRED ((eventfd_t)1 << 32)
+
 /* An execution whose turn has not come has its end without one. */
-void api_job_cancel(struct api_job *job)
+static void end_job(struct api_job *job, eventfd_t why)
 {
     struct coto_api *api = job->api;
 
-    eventfd_write(job->cancel_fd, 1);
+    eventfd_write(job->cancel_fd, why);
     api_flow_cancel(job);
     if (!job->is_execution || job->is_stream || !unqueue(&api->workers, job))
         return;
@@ -297,6 +301,23 @@ void api_job_cancel(struct api_job *job)
     job->is_unbegun = job->needs_no_launcher = !job->is_apart;
     if (!enqueue(&api->quick, job, UINT_MAX))
         enqueue(&api->workers, job, UINT_MAX);
+}
+
+void api_job_cancel(struct api_job *job)
+{
+    end_job(job, WHY_ASKED);
+}
+
+void api_job_expire(struct api_job *job)
+{
+    end_job(job, WHY_EXPIRED);
+}
+
+bool api_job_has_expired(const struct api_job *job)
+{
+    eventfd_t why = 0; /* of a FIFO the first one */
+
+    return eventfd_read(job->cancel_fd, &why) == 0 && why >= WHY_EXPIRED;
 }
 
 /* What was promised and has not begun is left to the next service here. */

@@ -37,6 +37,7 @@ enum coto_end_cause {
     COTO_END_MEMORY, /* the kernel would let it go on */
     COTO_END_OUTPUT,
     COTO_END_CANCEL,
+    COTO_END_LIFETIME, /* its sandbox's time was over */
     COTO_END_LOST,
 };
 

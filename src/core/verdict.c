@@ -27,6 +27,8 @@ static struct outcome decide(const struct coto_facts *f)
         return (struct outcome){COTO_VERDICT_OOM, "memory"};
     case COTO_END_OUTPUT:
         return (struct outcome){COTO_VERDICT_OUTPUT, "output-limit"};
+    case COTO_END_LIFETIME:
+        return (struct outcome){COTO_VERDICT_TIMEOUT, "lifetime"};
     case COTO_END_CANCEL:
         return (struct outcome){COTO_VERDICT_KILLED, NULL};
     default:

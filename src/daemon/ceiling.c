@@ -126,6 +126,8 @@ int coto_ceiling_read(const struct coto_settings *settings, struct coto_policy *
         failed =
             coto_ceiling_lower(ret_ceiling, rows[i].opt, coto_setting_infos[rows[i].setting].name,
                                coto_settings_text(settings, rows[i].setting), err);
+    if (!failed && settings->num[COTO_SET_COLD])
+        failed = coto_policy_set(ret_ceiling, COTO_OPT_COLD, "true", COTO_SOURCE_FLAG, "cold", err);
     const struct coto_strv *modules = &settings->text[COTO_SET_MODULES];
     for (size_t i = 0; i < modules->count && !failed; i++)
         failed = coto_policy_set(ret_ceiling, COTO_OPT_MODULES, modules->items[i], COTO_SOURCE_FLAG, "modules", err) &&

@@ -86,9 +86,21 @@ static int make_pool_plan(const struct front *f, const struct coto_api_high *hig
         (high && coto_api_set_high(high, policy, err)) ||
         coto_plan_make(policy, &nothing, ret_plan, err))
         return -1;
-    if (!f->settings->num[COTO_SET_COLD])
-        api_plan_parked(ret_plan, false);
+    api_plan_parked(ret_plan, false);
     return 0;
+}
+
+/* Whether the operator's own sandboxes have no interpreter waiting: he says so, or his profile. */
+static bool is_cold(const struct front *f)
+{
+    struct coto_policy policy;
+    struct coto_err err = {0};
+    bool is = coto_policy_init(&policy, &err) == 0 &&
+              coto_policy_apply_profile(&policy, coto_settings_text(f->settings, COTO_SET_PROFILE), &err) == 0 &&
+              coto_ceiling_apply(&f->ceiling, &policy, &err) == 0 && coto_policy_num(&policy, COTO_OPT_COLD);
+
+    coto_policy_fini(&policy);
+    return is;
 }
 
 static int warm_level(const struct front *f, int control_fd, const struct coto_api_high *high,
@@ -97,10 +109,11 @@ static int warm_level(const struct front *f, int control_fd, const struct coto_a
     const int64_t *num = f->settings->num;
     struct coto_policy policy;
     struct coto_plan plan = {.rootfs = {.fd = -1}};
-    unsigned min = high ? high->pool_min : (unsigned)num[COTO_SET_POOL_MIN];
-    unsigned max = high ? high->pool_max : (unsigned)num[COTO_SET_POOL_MAX];
+    const struct coto_launch_keep keep = {.min = high ? high->pool_min : (unsigned)num[COTO_SET_POOL_MIN],
+                                          .max = high ? high->pool_max : (unsigned)num[COTO_SET_POOL_MAX],
+                                          .wait_ms = num[COTO_SET_POOL_WAIT]};
     int failed = make_pool_plan(f, high, &policy, &plan, err) ||
-                 coto_launch_warm(control_fd, &plan, min, max, err);
+                 coto_launch_warm(control_fd, &plan, &keep, err);
 
     coto_plan_fini(&plan);
     coto_policy_fini(&policy);
@@ -180,6 +193,7 @@ static void take_numbers(struct front *f, const struct coto_message *message)
     memcpy(f->settings->num, message->data, message->len);
     c->queue = (unsigned)num[COTO_SET_QUEUE];
     c->pool_max = (unsigned)num[COTO_SET_POOL_MAX];
+    c->pool_wait_ms = num[COTO_SET_POOL_WAIT];
     c->high.pool_min = (unsigned)num[COTO_SET_HIGH_POOL_MIN];
     c->high.pool_max = (unsigned)num[COTO_SET_HIGH_POOL_MAX];
     c->lifetime_ms = num[COTO_SET_LIFETIME];
@@ -427,13 +441,14 @@ static int make_api(struct front *f, struct coto_err *err)
         .queue = (unsigned)num[COTO_SET_QUEUE],
         .pool_min = (unsigned)num[COTO_SET_POOL_MIN],
         .pool_max = (unsigned)num[COTO_SET_POOL_MAX],
+        .pool_wait_ms = num[COTO_SET_POOL_WAIT],
         .pool_ready = (unsigned)(!has_standard(f->settings) ? 0
                                  : num[COTO_SET_POOL_MIN] < num[COTO_SET_MAX_SANDBOXES]
                                      ? num[COTO_SET_POOL_MIN]
                                      : num[COTO_SET_MAX_SANDBOXES]),
         .high = high_of(f->settings),
         .node_ahead = (unsigned)num[COTO_SET_NODE_AHEAD],
-        .is_cold = num[COTO_SET_COLD],
+        .is_cold = is_cold(f),
         .resident = f->resident.len ? coto_buf_str(&f->resident) : NULL,
         .lifetime_ms = num[COTO_SET_LIFETIME],
         .idle_ms = num[COTO_SET_IDLE],

@@ -53,13 +53,21 @@ static int64_t find_word(const char *words, const char *word)
     return -1;
 }
 
+/* A file may say true where a flag says yes. */
+static const char *as_word(const char *words, const char *text)
+{
+    if (strcmp(words, "no|yes") != 0)
+        return text;
+    return strcmp(text, "true") == 0 ? "yes" : strcmp(text, "false") == 0 ? "no" : text;
+}
+
 static bool parse_num(enum coto_setting id, const char *text, int64_t *ret_num)
 {
     const struct coto_setting_info *info = &coto_setting_infos[id];
     int64_t num = -1;
 
     if (info->type == COTO_SETTING_ENUM) {
-        num = find_word(info->metavar, text);
+        num = find_word(info->metavar, as_word(info->metavar, text));
         *ret_num = num >= 0 ? num : *ret_num;
         return num >= 0;
     }

@@ -19,7 +19,8 @@
  * blocks; here it goes through the same states.
  *
  * A shelf holds boxes of one plan. Its target grows with what is asked for and with what
- * waits, and shrinks again, between the limits the front gave.
+ * waits, and shrinks again, between the limits the front gave; of all shelves together no more boxes are
+ * ready than it says (share.c).
  */
 #pragma once
 
@@ -165,6 +166,8 @@ struct launcher {
     struct box *boxes[LAUNCHER_BOXES];
     struct shelf shelves[LAUNCHER_SHELVES];
     unsigned shelf_count;
+    unsigned ready_max[2]; /* boxes on all shelves; of containers */
+    int64_t wait_us;       /* a box on a shelf, at most */
     uint64_t next_number;
     unsigned box_count;
     unsigned max_boxes;

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "drivers/launcher/talk.h"
+#include "launcher/share.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -13,7 +14,6 @@
 #define STARTING_APART 2          /* a container takes a processor for half a second */
 #define FILL_US 50000             /* between two that nobody waits for, while others are waited for */
 #define RETRY_US 5000000          /* a shelf whose boxes fail */
-#define LIFETIME_US 3600000000LL  /* of a box that nobody asked for */
 #define TICK_MS 250
 #define APART_KEEP_US 300000000LL /* a container is kept ready this long after the last request */
 #define APART_HOLD_US 30000000LL  /* and no fewer than now: making one costs more than keeping it */
@@ -122,6 +122,14 @@ static void put_ready(struct launcher *l, struct shelf *shelf, struct box *box)
     l->status.ready++;
 }
 
+void launcher_end_ready(struct launcher *l, struct shelf *shelf)
+{
+    struct box *oldest = take_ready(l, shelf);
+
+    if (oldest)
+        launcher_end_box(l, oldest, NULL);
+}
+
 static void start_for_shelf(struct launcher *l, struct shelf *shelf)
 {
     struct coto_err err = {0};
@@ -169,14 +177,16 @@ static void enqueue(struct shelf *shelf, struct channel *channel)
     channel->waits = true;
 }
 
-static void raise_target(struct shelf *shelf, unsigned waiting)
+static void raise_target(struct launcher *l, struct shelf *shelf, unsigned waiting)
 {
     unsigned want = shelf->min + waiting + shelf->rate / 16;
 
     if (want > shelf->max)
         want = shelf->max;
-    if (want > shelf->target)
-        shelf->target = want;
+    if (want <= shelf->target)
+        return;
+    shelf->target = want;
+    launcher_share(l, shelf->is_apart);
 }
 
 void launcher_create(struct launcher *l, struct channel *channel, const struct coto_frame *frame)
@@ -195,7 +205,7 @@ void launcher_create(struct launcher *l, struct channel *channel, const struct c
             launcher_end_box(l, box, NULL); /* somebody has killed it */
         shelf->taken++;
         shelf->used_us = coto_clock_us();
-        raise_target(shelf, (unsigned)coto_field_num(frame, COTO_TAG_L_WAITING));
+        raise_target(l, shelf, (unsigned)coto_field_num(frame, COTO_TAG_L_WAITING));
         if (box) {
             l->status.from_pool++;
             shelf->hits++;
@@ -236,8 +246,12 @@ void launcher_box_ready(struct launcher *l, struct box *box)
     shelf->starting--;
     shelf->retry_us = 0; /* whatever it was, it is over */
     channel = shelf->queue;
-    if (!channel) {
+    if (!channel && launcher_has_place(l, shelf)) {
         put_ready(l, shelf, box);
+        return;
+    }
+    if (!channel) { /* who it was for has gone, or the operator wants fewer */
+        launcher_end_box(l, box, NULL);
         return;
     }
     shelf->queue = channel->next;
@@ -294,7 +308,7 @@ void launcher_refill(struct launcher *l)
         if (shelf->retry_us && !shelf->queued && coto_clock_us() < shelf->retry_us)
             continue;
         while (shelf->starting < most && shelf->ready_count + shelf->starting < want &&
-               failed == (unsigned)l->status.failed)
+               failed == (unsigned)l->status.failed && launcher_make_room(l, shelf))
             start_for_shelf(l, shelf);
     }
 }
@@ -311,7 +325,7 @@ static unsigned wanted(const struct shelf *shelf, int64_t now)
 }
 
 /* A quarter of a second has passed: targets follow what is asked for. */
-static void tick_shelf(struct launcher *l, struct shelf *shelf, int64_t now)
+static void aim(struct shelf *shelf, int64_t now)
 {
     shelf->rate = (shelf->rate * 3 + shelf->taken * (1000 / TICK_MS)) / 4;
     shelf->taken = 0;
@@ -320,10 +334,27 @@ static void tick_shelf(struct launcher *l, struct shelf *shelf, int64_t now)
         shelf->target -= (shelf->target - want + 7) / 8;
     else
         shelf->target = want;
-    struct box *oldest = shelf->ready;
-    if (oldest && (shelf->ready_count > shelf->target || now - oldest->made_us > LIFETIME_US)) {
-        take_ready(l, shelf);
-        launcher_end_box(l, oldest, NULL);
+}
+
+/* One at a time: those that come instead are not all made at once. */
+static void trim(struct launcher *l, struct shelf *shelf, int64_t now)
+{
+    const struct box *oldest = shelf->ready;
+
+    if (oldest && (shelf->ready_count > shelf->target || now - oldest->made_us > l->wait_us))
+        launcher_end_ready(l, shelf);
+}
+
+static void tick_shelves(struct launcher *l, int64_t now)
+{
+    for (unsigned i = 0; i < l->shelf_count; i++)
+        aim(&l->shelves[i], now);
+    launcher_share(l, false);
+    launcher_share(l, true);
+    l->status.target = 0;
+    for (unsigned i = 0; i < l->shelf_count; i++) {
+        trim(l, &l->shelves[i], now);
+        l->status.target += l->shelves[i].target;
     }
 }
 
@@ -345,9 +376,5 @@ void launcher_tick(struct launcher *l)
         l->sweep_us = now;
         launcher_sweep(l);
     }
-    l->status.target = 0;
-    for (unsigned i = 0; i < l->shelf_count; i++) {
-        tick_shelf(l, &l->shelves[i], now);
-        l->status.target += l->shelves[i].target;
-    }
+    tick_shelves(l, now);
 }

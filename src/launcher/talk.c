@@ -237,6 +237,8 @@ static void warm(struct launcher *l, struct channel *channel, const struct coto_
         fprintf(stderr, "coto-launch: %s\n", err.text);
         return;
     }
+    l->ready_max[shelf->is_apart] = (unsigned)coto_field_num(frame, COTO_TAG_L_MAX);
+    l->wait_us = (int64_t)coto_field_num(frame, COTO_TAG_L_WAIT) * 1000;
     if (!is_of(shelf, frame))
         return;
     shelf->min = (unsigned)coto_field_num(frame, COTO_TAG_L_MIN);

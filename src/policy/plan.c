@@ -179,6 +179,7 @@ static void set_limits(const struct coto_policy *p, struct coto_plan *plan)
     plan->iops = coto_policy_num(p, COTO_OPT_IOPS);
     plan->output_kill = coto_policy_num(p, COTO_OPT_ON_OUTPUT_LIMIT) == COTO_OUTPUT_KILL;
     plan->writable_output_only = coto_policy_num(p, COTO_OPT_WRITABLE) == COTO_WRITABLE_OUTPUT;
+    plan->cold = coto_policy_num(p, COTO_OPT_COLD) != 0;
     plan->noexec = coto_policy_num(p, COTO_OPT_NOEXEC) != 0;
     plan->want_artifacts = *coto_policy_str(p, COTO_OPT_ARTIFACTS) != '\0';
     plan->isolation = (int)coto_policy_num(p, COTO_OPT_ISOLATION);

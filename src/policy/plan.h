@@ -88,6 +88,7 @@ struct coto_plan {
     bool want_artifacts;
     bool context; /* the interpreter stays, with its state, for the next execution */
     const char *resident; /* with it: text of one to be started where none waits; NULL none; borrowed */
+    bool cold;   /* none waits, and none keeps state */
     bool parked; /* an interpreter waits in the sandbox (template); set by the service */
     char *modules; /* that one has imported beside the usual: names with commas between; "": none */
     bool parked_late; /* it comes with the first program that asks for it; set by the launcher */

@@ -114,6 +114,7 @@ static void add_view(const struct coto_plan *plan, struct coto_json *json)
     add_files(plan, json);
     coto_json_str(json, "workspace_writable", plan->writable_output_only ? "output" : "all");
     coto_json_bool(json, "noexec", plan->noexec);
+    coto_json_bool(json, "cold", plan->cold);
     coto_json_bool(json, "artifacts", plan->want_artifacts);
 }
 

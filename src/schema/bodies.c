@@ -45,7 +45,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN_NEW | IN(sandbox) | IN(record) | IN(callback), "agent_id", NAME, none, NULLABLE, 0, 120, "",
       "the caller's own name for who runs this; the length is that of its UTF-8")
     F(IN_ALL, "cold", BOOL, none, PLAIN, 0, 0, "",
-      "start a fresh interpreter instead of one that waits. It shares the sandbox with what earlier executions have left there, processes and files: for code of other trust create another one")
+      "start a fresh interpreter instead of one that waits; false is no word against a profile (`cold`) or an operator who want it. It shares the sandbox with what earlier executions have left there, processes and files: for code of other trust create another one")
     F(IN_RUNS, "artifacts", BOOL, none, PLAIN, 0, 0, "",
       "reply with the contents of the files left in output/, 10 MiB of them in all: a file that goes past that comes without content, with its size and sha256; `GET files` of a sandbox has it")
     F(IN_RUNS, "async", BOOL, none, PLAIN, 0, 0, "",
@@ -53,7 +53,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN_RUNS, "callback_url", NAME, none, PLAIN, 0, 2048, "",
       "of an async execution: its status is posted there at the end, signed; the operator has to have allowed the origin")
     F(IN(create), "lifetime_seconds", INT, none, PLAIN, 1, COTO_API_LIFETIME, "",
-      "the sandbox ends after this at the latest, or with the execution that runs then; at most, and by default, what the operator says (`lifetime`)")
+      "the sandbox ends after this at the latest, and what runs in it then (verdict `timeout`, limit `lifetime`); at most, and by default, what the operator says (`lifetime`)")
     F(IN(create), "idle_seconds", INT, none, PLAIN, 1, COTO_API_LIFETIME, "",
       "it ends when nothing was executed in it for this long; at most, and by default, what the operator says (`idle`)")
     F(IN(extend), "lifetime_seconds", INT, none, PLAIN, 1, COTO_API_LIFETIME, "",
@@ -94,7 +94,7 @@ const struct coto_body_field coto_body_fields[] = {
       "how the program ended")
     F(IN(record) | IN(callback), "verdict", WORD, none, MUST_NULL, 0, 0, COTO_VERDICTS(ONE_WORD),
       "how the program ended; null unless it is finished")
-    F(OUT_RUNS, "limit", TEXT, none, MUST_NULL, 0, 0, "", "the option whose limit ended it")
+    F(OUT_RUNS, "limit", TEXT, none, MUST_NULL, 0, 0, "", "the option whose limit ended it; `lifetime`: that of its sandbox")
     F(OUT_RUNS, "stage", WORD, none, MUST, 0, 0, "build|run", "the last stage that ran")
     F(OUT_RUNS | IN(record) | IN(callback), "exit_code", INT, none, MUST_NULL, 0, 255, "",
       "its own exit status; null when a signal ended it")
@@ -174,7 +174,7 @@ const struct coto_body_field coto_body_fields[] = {
       "bearer token for this sandbox alone: all of /api/v1/sandbox/{id} but DELETE and extend, and its executions by their ids")
     F(IN(created) | IN(sandbox), "created_at", TIME, none, MUST, 0, 0, "", "when")
     F(IN(created) | IN(sandbox), "lifetime_seconds", INT, none, MUST, 0, 0, "",
-      "counted from its creation: it ends after this at the latest, or with the execution that runs then")
+      "counted from its creation: it ends after this at the latest, and what runs in it then")
     F(IN(created) | IN(sandbox), "idle_seconds", INT, none, MUST, 0, 0, "",
       "it ends when it was unused for this long")
     F(IN(created) | IN(sandbox), "destroy_after_execution", BOOL, none, MUST, 0, 0, "",

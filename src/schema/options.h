@@ -62,6 +62,8 @@ enum coto_opt_section {
       "the workspace inside the sandbox: working directory and HOME") \
     X(MODULES,    "modules",    LIST,     "",     0, 0, "MODULE,...", RUN, \
       "Python modules that the service has imported, beside the usual ones, in the interpreter that waits for programs") \
+    X(COLD,       "cold",       BOOL,     "false", 0, 0, "", RUN, \
+      "the service starts a fresh interpreter for every program instead of using one that waits; a run of the command line always has one") \
     X(TIMEOUT,    "timeout",    DURATION, "30s",  1, 86400000, "TIME", LIMITS, \
       "wall-clock limit; the whole process tree ends, exit 124") \
     X(CPU_TIME,   "cpu-time",   DURATION, "none", 10, COTO_MAX_NONE, "TIME", LIMITS, \

@@ -73,7 +73,7 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
     X(HIGH_POOL_MIN, "high-pool-min", INT, "0", 0, 50, "N", LIVE, \
       "containers of level high kept ready, at least; one from a request on until five minutes after the last") \
     X(HIGH_POOL_MAX, "high-pool-max", INT, "2", 0, 50, "N", LIVE, \
-      "and at most; 0: none, each is made when it is asked for") \
+      "and at most, of all kinds together; 0: none, each is made when it is asked for") \
     X(MAX_MEMORY, "max-memory", TEXT, "8g", 0, 0, "SIZE", START, \
       "memory of one sandbox, at most; profiles are cut down to it, requests beyond it refused; so with the next six") \
     X(MAX_CPUS, "max-cpus", TEXT, "64", 0, 0, "N", START, \
@@ -95,9 +95,11 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
     X(POOL_MIN, "pool-min", INT, "5", 0, 100, "N", LIVE, \
       "sandboxes kept ready, at least; of other profiles and languages one, once asked for") \
     X(POOL_MAX, "pool-max", INT, "100", 0, 1000, "N", LIVE, \
-      "and at most, as many as are asked for") \
+      "and at most, as many as are asked for, of all kinds together; each kind that is asked for has one while there is room") \
+    X(POOL_WAIT, "pool-wait", DURATION, "5m", 1000, 3600000, "TIME", LIVE, \
+      "one that was ready this long without being asked for is replaced; its lifetime counts from when it is handed out") \
     X(COLD, "cold", ENUM, "no", 0, 0, "no|yes", START, \
-      "yes: every program gets a fresh interpreter, none waits for it (docs/decisions/0009)") \
+      "yes: every program gets a fresh interpreter, none waits for it (docs/decisions/0009), as with `cold` of a profile or a request, which it cannot undo") \
     X(MODULES, "modules", LIST, "", 0, 0, "MODULE", START, \
       "Python module (repeatable) that interpreters which wait have imported, beside the usual ones and those of their profile (coto profiles show)") \
     X(NODE_AHEAD, "node-ahead", INT, "2", 0, 50, "N", START, \
@@ -121,7 +123,7 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
     X(CALLBACK_KEY, "callback-key", TEXT, "", 0, 0, "FILE", START, \
       "32 bytes and more that callbacks are signed with; a line end at the end of the file is not part of them; nobody else may be able to read it") \
     X(LIFETIME, "lifetime", DURATION, "1h", 1000, 604800000, "TIME", LIVE, \
-      "a sandbox ends after this, or with the execution that runs then") \
+      "a sandbox ends after this, and what runs in it then") \
     X(IDLE, "idle", DURATION, "5m", 1000, 604800000, "TIME", LIVE, \
       "or when nothing has been executed in it for this long") \
     X(AFTER_EXECUTION, "after-execution", ENUM, "keep", 0, 0, "keep|destroy", LIVE, \

@@ -56,7 +56,7 @@
     X(PARK, 47, "host", "start an interpreter that waits for a program: ARGV ENV CWD; DONE, or ERROR") \
     /* between the service's front and its launcher: see drivers/launcher/talk.h */                          \
     X(CHANNEL, 64, "front", "one more channel, its end is attached")                               \
-    X(WARM, 65, "front", "keep sandboxes of this plan ready: L_MIN L_MAX L_PROFILE and a plan; no answer")    \
+    X(WARM, 65, "front", "keep sandboxes of this plan ready: L_MIN L_MAX L_WAIT L_PROFILE and a plan; no answer")    \
     X(CREATE, 66, "front", "a sandbox of this plan: L_WAITING [L_HOLD] and a plan")                \
     X(CREATED, 67, "launcher", "its stream is attached: L_BOX and walls")                          \
     X(USAGE, 68, "front", "what it has used: L_BOX")                                               \
@@ -113,7 +113,8 @@ enum coto_frame_type {
     X(L_BOX, 128) X(L_WAITING, 129) X(L_MIN, 130) X(L_MAX, 131) X(L_NUMBERS, 132)                   \
     X(L_ID, 133) X(L_PROFILE, 134) X(L_WALL, 135) X(L_SANDBOX, 136) X(L_USAGE, 137)                 \
     X(L_POOL, 138) X(L_HOLD, 139) X(L_BUSY, 140) X(L_RUNTIME, 141)                                                \
-    X(L_DRIVER, 142) X(L_GUEST, 143) X(L_PARK, 144) X(L_MODULES, 145) X(L_SHELF, 146) X(L_SELF, 147)
+    X(L_DRIVER, 142) X(L_GUEST, 143) X(L_PARK, 144) X(L_MODULES, 145) X(L_SHELF, 146) X(L_SELF, 147)    \
+    X(L_WAIT, 148)
 
 /* Values of KILL_ON_EXIT; 0: nobody is killed. */
 enum { COTO_KILL_ALWAYS = 1, COTO_KILL_UNLESS_STATE = 2 /* where an interpreter waits with its state */ };

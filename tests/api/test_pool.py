@@ -1,7 +1,8 @@
-"""How many sandboxes are kept ready: as many as are asked for, between pool-min and pool-max, for each kind by itself."""
+"""How many sandboxes are kept ready: as many as are asked for, at least pool-min, and no more than pool-max of all kinds together."""
 import contextlib
 import re
 import threading
+import time
 
 import pytest
 
@@ -79,9 +80,63 @@ def test_each_kind_has_a_target_of_its_own(make_service):
         assert service.post("/api/v1/run", **KINDS[kind]).json["stdout"] == "1\n"
     for name in ("target", "ready"):
         wait_until(lambda: kinds(service, name) == {PYTHON: 3, OTHER: 1, GEMINI: 1}, "one of each")
-    assert grows_and_shrinks(service, GEMINI, 1, 8) == {PYTHON: 3, OTHER: 1}, "the others stay as they are"
-    assert grows_and_shrinks(service, OTHER, 1, 8) == {PYTHON: 3, GEMINI: 1}
+    assert grows_and_shrinks(service, GEMINI, 1, 4) == {PYTHON: 3, OTHER: 1}, "the others stay as they are, and all are eight"
+    assert grows_and_shrinks(service, OTHER, 1, 4) == {PYTHON: 3, GEMINI: 1}
     wait_until(lambda: kinds(service, "ready") == {PYTHON: 3, OTHER: 1, GEMINI: 1}, "one of each again")
+
+
+def test_all_kinds_together_are_no_more_than_pool_max(make_service):
+    """However many ask for however many kinds; each of them has its part."""
+    service = make_service("--workers=12", "--pool-min=2", "--pool-max=8", "--high-isolation=none")
+    seen = {"target": [], "ready": []}
+    with contextlib.ExitStack() as stack:
+        for body in KINDS.values():
+            stack.enter_context(load(service, clients=12, **body))
+
+        def look():
+            for name, rows in seen.items():
+                rows.append(kinds(service, name))
+            return sum(len(row) == 3 for row in seen["target"]) > 60
+        wait_until(look, "a while")
+    wait_until(lambda: sum(kinds(service, "ready").values()) <= 4 and look(), "the end of those that are too many")
+    for name, rows in seen.items():
+        assert max(sum(row.values()) for row in rows) <= 8, (name, rows)
+    full = [row for row in seen["target"] if len(row) == 3 and sum(row.values()) == 8]
+    assert len(full) > 10 and all(min(row.values()) >= 1 for row in full), seen["target"]
+    assert any(max(row.values()) <= 4 for row in full), "about as many each"
+    assert value(service, "pool_max") == 8
+
+
+@pytest.mark.parametrize("least, most, expected", [(1, 2, 2), (2, 2, 2), (1, 1, 1)])
+def test_with_more_kinds_than_places(make_service, least, most, expected):
+    """The operator's own has what he wants, and the last that was asked for the rest."""
+    service = make_service("--workers=4", f"--pool-min={least}", f"--pool-max={most}", "--high-isolation=none")
+    for _ in range(3):
+        for body in KINDS.values():
+            assert service.post("/api/v1/run", **body).json["stdout"] == "1\n"
+            assert sum(kinds(service, "ready").values()) <= most
+    wait_until(lambda: kinds(service, "ready") == kinds(service, "target"), "rest")
+    ready = kinds(service, "ready")
+    assert ready[PYTHON] >= least and sum(ready.values()) == expected and ready[OTHER] == 0, ready
+
+
+def test_one_that_waits_long_is_replaced(make_service):
+    """So that what is handed out is never much older than its lifetime says."""
+    service = make_service("--pool-min=3", "--pool-wait=2s", "--high-isolation=none")
+    before, began = value(service, "sandboxes_destroyed_total"), time.monotonic()
+    wait_until(lambda: value(service, "sandboxes_destroyed_total") >= before + 6, "the end of three, and of those that came instead")
+    assert time.monotonic() - began > 2
+    wait_until(lambda: value(service, "pool_ready") == 3, "three again")
+    assert service.run("print(1)").json["stdout"] == "1\n"
+
+
+def test_one_that_does_not_is_not(make_service):
+    """The control."""
+    service = make_service("--pool-min=3", "--high-isolation=none")
+    wait_until(lambda: value(service, "pool_ready") == 3, "three")
+    before = value(service, "sandboxes_destroyed_total")
+    time.sleep(5)
+    assert value(service, "sandboxes_destroyed_total") == before
 
 
 def test_hits_are_told_by_kind(make_service):
@@ -117,7 +172,7 @@ def test_no_request_makes_the_operators_own_fewer(make_service, flags, own):
 
 
 def test_what_the_operator_changes_holds_for_every_kind(make_service):
-    """pool-max is live: also for kinds that were there before, from their next request on."""
+    """pool-max is live: also for kinds that were there before."""
     service = make_service(start=False)
     config = service.room / "config.yaml"
     config.write_text("pool-min: 2\npool-max: 30\nworkers: 4\nhigh-isolation: none\n")
@@ -126,5 +181,5 @@ def test_what_the_operator_changes_holds_for_every_kind(make_service):
     config.write_text("pool-min: 2\npool-max: 4\nworkers: 4\nhigh-isolation: none\n")
     service.process.send_signal(1)
     wait_until(lambda: "reloaded" in service.messages, "the new numbers")
-    for kind, least in ((PYTHON, 2), (GEMINI, 1)):
-        grows_and_shrinks(service, kind, least, 4)
+    for kind, least, most in ((PYTHON, 2, 3), (GEMINI, 1, 2)):
+        grows_and_shrinks(service, kind, least, most)

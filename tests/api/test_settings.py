@@ -513,3 +513,32 @@ def test_every_profile_is_within_what_the_launcher_allows(service_of_all, profil
     for limits in ({}, most):
         reply = service_of_all.run("print(1)", profile=profile, resource_limits=limits)
         assert (reply.status, reply.json.get("stdout")) == (200, "1\n"), reply
+
+
+# ---- cold ----
+
+LATER = "x = 1"
+
+
+@pytest.mark.parametrize("word, kept", [("yes", False), ("true", False), ("no", True), ("false", True)])
+def test_cold_is_the_operators_word(make_service, word, kept):
+    """In a file also as a boolean; no request undoes it."""
+    service = make_service(start=False)
+    config = service.room / "config.yaml"
+    config.write_text(f"cold: {word}\nhigh-isolation: none\n")
+    service.start(f"--config={config}")
+    for more in ({}, {"cold": False}):
+        box = f"/api/v1/sandbox/{service.create(**more)['sandbox_id']}"
+        for again in ({}, {"cold": False}):
+            reply = service.post(f"{box}/execute", code=LATER, **again).json
+            assert (reply["verdict"], reply["state_kept"]) == ("ok", kept), reply
+            assert kept or "created cold" in reply["state_note"]
+    assert service.run("print(1)", cold=False).json["stdout"] == "1\n"
+    assert ('language="python"' in service.get("/metrics").body.decode()) == kept, "kept ready"
+
+
+def test_cold_is_the_sandboxs_word(make_service):
+    """What was created cold stays so."""
+    service = make_service("--high-isolation=none")
+    box = f"/api/v1/sandbox/{service.create(cold=True)['sandbox_id']}"
+    assert service.post(f"{box}/execute", code=LATER, cold=False).json["state_kept"] is False

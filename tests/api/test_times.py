@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from cli.conftest import cgroup_directories
-from cli.helpers import descendants
+from cli.helpers import SLOW, descendants
 
 from .daemon import Daemon
 from .events import Stream
@@ -227,17 +227,85 @@ def test_never_beyond_the_operators_time(service):
 
 
 def test_while_something_runs(own):
-    """It is not in its way; what ends is not held up."""
+    """It is not in its way, unless its time is over: what runs then is ended."""
     own.start()
     box = make(own)
     with Stream(own, f"{box}/execute", code=LONG) as stream:
-        assert next(iter(stream))[0] == "start"
+        events = iter(stream)
+        assert next(events)[0] == "start"
         wait_until(lambda: own.get(box).json["state"] == "busy", "its beginning")
         assert extend(own, box, lifetime_seconds=100)["state"] == "busy"
         extend(own, box, lifetime_seconds=1)
-        wait_until(lambda: own.get(box).json["state"] == "ending", "its end")
-        assert own.post(f"{box}/extend", lifetime_seconds=100).status == 409
+        name, result = list(events)[-1]
+    assert (name, result["verdict"], result["limit"]) == ("result", "timeout", "lifetime")
     wait_until(lambda: is_gone(own, box), "its end")
+
+
+CUT = ("timeout", "lifetime", "begun\n", False)
+
+
+def was_cut(result):
+    assert "lifetime" in result["state_note"] and result["metrics"]["duration_ms"] < 10000 * SLOW, result
+    return result["verdict"], result["limit"], result["output"], result["state_kept"]
+
+
+def test_what_runs_at_the_end_of_its_lifetime_ends_then(own):
+    """An execution has no more time than its sandbox: answered at once, later, or by a front that did not begin it."""
+    own.start("--lifetime=6s")
+    plain, apart, left = (make(own) for _ in range(3))
+    later, front = (own.post(f"{box}/execute", code=LONG, **{"async": True}).json["execution_id"] for box in (apart, left)), own.front
+    later = list(later)
+    for one in later:
+        wait_until(lambda: own.get(f"/api/v1/executions/{one}").json["state"] == "running", "the beginning of both")
+    assert was_cut(own.post(f"{plain}/execute", code=LONG).json) == CUT
+    assert is_gone(own, plain), "with the reply"
+    for one in later:
+        wait_until(lambda: own.get(f"/api/v1/executions/{one}").json["state"] == "finished", "the end of both")
+        row = own.get(f"/api/v1/executions/{one}").json
+        assert row["verdict"] == "timeout" and was_cut(row["result"]) == CUT
+    wait_until(lambda: is_gone(own, apart) and is_gone(own, left), "their ends")
+    wait_until(lambda: {row["state"] for row in own.rows("SELECT state FROM sandboxes")} == {"expired"}, "their records")
+    assert own.front == front and own.stop() == 0
+
+
+def test_also_where_another_front_has_begun_it(own):
+    own.start("--lifetime=10s")
+    box = make(own)
+    one = own.post(f"{box}/execute", code=LONG, **{"async": True}).json["execution_id"]
+    wait_until(lambda: own.get(f"/api/v1/executions/{one}").json["state"] == "running", "its beginning")
+    own.kill_front()
+    wait_until(lambda: own.get(f"/api/v1/executions/{one}").json["state"] == "finished", "its end")
+    result = own.get(f"/api/v1/executions/{one}").json["result"]
+    assert (result["verdict"], result["limit"]) == CUT[:2] and result["metrics"]["duration_ms"] < 20000 * SLOW
+    wait_until(lambda: is_gone(own, box), "the end of its sandbox")
+    assert own.stop() == 0
+
+
+def test_what_still_waits_ends_too(own):
+    """There is one worker, and it has other things to do."""
+    own.start("--workers=1", "--lifetime=4s")
+    box = make(own)
+    first = own.post("/api/v1/run", code="import time; time.sleep(30)", **{"async": True}).json["execution_id"]
+    wait_until(lambda: own.get(f"/api/v1/executions/{first}").json["state"] == "running", "what it has to do")
+    reply = own.post(f"{box}/execute", code="print(1)")
+    assert (reply.status, reply.json["verdict"], reply.json["limit"], reply.json["output"]) == (200, "timeout", "lifetime", "")
+    assert "lifetime" in reply.json["state_note"] and is_gone(own, box)
+    assert own.get(f"/api/v1/executions/{first}").json["state"] == "running", "control"
+    own.delete(f"/api/v1/executions/{first}")
+    assert own.stop() == 0
+
+
+def test_an_end_that_was_asked_for_is_none_of_time(own):
+    """The control: DELETE of a sandbox ends what runs as before."""
+    own.start("--lifetime=600s")
+    box = make(own)
+    one = own.post(f"{box}/execute", code=LONG, **{"async": True}).json["execution_id"]
+    wait_until(lambda: own.get(f"/api/v1/executions/{one}").json["state"] == "running", "its beginning")
+    assert own.delete(box).status == 202
+    wait_until(lambda: own.get(f"/api/v1/executions/{one}").json["state"] == "finished", "its end")
+    row = own.get(f"/api/v1/executions/{one}").json
+    assert (row["verdict"], row["result"]["limit"]) == ("killed", None)
+    assert own.stop() == 0
 
 
 def test_times_are_the_next_fronts_too(own):

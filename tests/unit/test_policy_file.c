@@ -56,7 +56,7 @@ static void yaml_files(void **state)
     (void)state;
     assert_file_ok("# a comment\nmemory: 64m\npids: 7   # few\nenv:\n  A: 1\n  B: 'x, y'\n"
                    "cap-add: [chown, FOWNER]\nmount:\n  - /srv:/data\n  - /opt:/o:ro\n"
-                   "noexec: true\nuser: 1001:1002\n");
+                   "noexec: true\ncold: true\nuser: 1001:1002\n");
     assert_text(COTO_OPT_MEMORY, "64m");
     assert_text(COTO_OPT_PIDS, "7");
     assert_int_equal(coto_policy_list(&policy, COTO_OPT_ENV)->count, 2);
@@ -64,6 +64,7 @@ static void yaml_files(void **state)
     assert_text(COTO_OPT_CAP_ADD, "chown,fowner");
     assert_int_equal(coto_policy_list(&policy, COTO_OPT_MOUNT)->count, 2);
     assert_int_equal(coto_policy_num(&policy, COTO_OPT_NOEXEC), 1);
+    assert_int_equal(coto_policy_num(&policy, COTO_OPT_COLD), 1);
     assert_int_equal(policy.v[COTO_OPT_MEMORY].source, COTO_SOURCE_FILE);
     assert_contains(policy.v[COTO_OPT_MEMORY].origin, "coto-test-policy-");
 }

@@ -289,14 +289,15 @@ uint64_t coto_launch_number(const struct coto_sandbox *sandbox)
     return ((const struct box *)sandbox)->number;
 }
 
-int coto_launch_warm(int control_fd, const struct coto_plan *plan, unsigned min, unsigned max,
+int coto_launch_warm(int control_fd, const struct coto_plan *plan, const struct coto_launch_keep *keep,
                      struct coto_err *err)
 {
     coto_auto_buf buf = {0};
     size_t at = coto_frame_begin(&buf, COTO_FRAME_WARM, 0);
 
-    coto_frame_add_num(&buf, COTO_TAG_L_MIN, min);
-    coto_frame_add_num(&buf, COTO_TAG_L_MAX, max);
+    coto_frame_add_num(&buf, COTO_TAG_L_MIN, keep->min);
+    coto_frame_add_num(&buf, COTO_TAG_L_MAX, keep->max);
+    coto_frame_add_num(&buf, COTO_TAG_L_WAIT, (uint64_t)keep->wait_ms);
     coto_frame_add_text(&buf, COTO_TAG_L_PROFILE, plan->profile);
     if (coto_launch_add_plan(&buf, plan, err))
         return -1;

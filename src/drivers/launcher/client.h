@@ -41,9 +41,14 @@ uint64_t coto_launch_number(const struct coto_sandbox *sandbox);
 /* The name of the driver that a sandbox of that isolation would have. */
 const char *coto_launch_driver(int isolation);
 
-/* Keeps at least min and at most max sandboxes of a plan ready. It waits for nothing: there is no answer.
- * Where two profiles make the same plan the first one's numbers hold. */
-int coto_launch_warm(int control_fd, const struct coto_plan *plan, unsigned min, unsigned max,
+/* Keeps sandboxes of a plan ready. It waits for nothing: there is no answer. Where two profiles make the same plan
+ * the first one's `min` holds. */
+struct coto_launch_keep {
+    unsigned min;    /* of this plan, at least */
+    unsigned max;    /* of all plans of its level together, at most: the last word counts */
+    int64_t wait_ms; /* then another takes its place; of every plan */
+};
+int coto_launch_warm(int control_fd, const struct coto_plan *plan, const struct coto_launch_keep *keep,
                      struct coto_err *err);
 
 /* Whether this host could make a sandbox of that level; the error says what is missing. */
