@@ -388,6 +388,8 @@ int coto_api_set_high(const struct coto_api_high *high, struct coto_policy *poli
                       struct coto_err *err);
 /* Whether there is a runtime of that name at all, installed or not; an engine knows its own. */
 int coto_api_check_runtime(const struct coto_api_high *high, struct coto_err *err);
+/* Whether this host could make a sandbox of this plan; the error says what is missing. Not for a front: the launcher knows. */
+int coto_api_check_plan(const struct coto_plan *plan, struct coto_err *err);
 /* Of a sandbox that could not be made: at level high the host lacks something. */
 void api_note_level(struct api_job *job, const struct coto_plan *plan);
 int api_body_files(struct api_job *job); /* into the plan's files */

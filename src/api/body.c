@@ -212,6 +212,14 @@ int coto_api_check_runtime(const struct coto_api_high *high, struct coto_err *er
     return 0;
 }
 
+int coto_api_check_plan(const struct coto_plan *plan, struct coto_err *err)
+{
+    for (size_t i = 0; i < coto_driver_count; i++)
+        if (coto_drivers[i]->isolation == plan->isolation && coto_drivers[i]->check)
+            return coto_drivers[i]->check(plan, err);
+    return 0;
+}
+
 /* The request is well-formed, and the service as such well: 422, whatever it is that is missing. */
 void api_note_level(struct api_job *job, const struct coto_plan *plan)
 {

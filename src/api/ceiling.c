@@ -3,7 +3,9 @@
  * caller asks for beyond it is refused. */
 #include "api/api.h"
 
+#include "base/units.h"
 #include "schema/bodies.h"
+#include "schema/options.h"
 
 #include <string.h>
 
@@ -20,6 +22,21 @@ int coto_ceiling_init(struct coto_policy *ceiling, struct coto_err *err)
                            "service", err);
 }
 
+/* As a person would write it. */
+static void add_least(struct coto_buf *out, enum coto_opt opt)
+{
+    int64_t min = coto_options[opt].min;
+
+    if (coto_options[opt].type == COTO_TYPE_SIZE)
+        coto_units_add_size(out, min);
+    else if (coto_options[opt].type == COTO_TYPE_DURATION)
+        coto_units_add_duration(out, min);
+    else if (coto_options[opt].type == COTO_TYPE_CPUS)
+        coto_units_add_cpus(out, min);
+    else
+        coto_buf_addf(out, "%lld", (long long)min);
+}
+
 int coto_ceiling_lower(struct coto_policy *ceiling, enum coto_opt opt, const char *name,
                        const char *text, struct coto_err *err)
 {
@@ -27,12 +44,16 @@ int coto_ceiling_lower(struct coto_policy *ceiling, enum coto_opt opt, const cha
     coto_auto_buf said = {0};
 
     coto_policy_value_text(ceiling, opt, &said);
-    if (coto_policy_set(ceiling, opt, text, COTO_SOURCE_FILE, name, err))
-        return coto_err_remedy(err, "correct it; `coto serve --check` reads it again");
-    if (coto_policy_num(ceiling, opt) <= most)
+    bool is_set = coto_policy_set(ceiling, opt, text, COTO_SOURCE_FILE, name, err) == 0;
+    if (is_set && coto_policy_num(ceiling, opt) <= most)
         return 0;
-    coto_err_set(err, COTO_ERR_USAGE, 0, "%s: '%s' is more than the service can allow", name, text);
-    return coto_err_remedy(err, "%s at most", coto_buf_str(&said));
+    coto_auto_buf least = {0};
+    add_least(&least, opt);
+    if (is_set)
+        coto_err_set(err, COTO_ERR_USAGE, 0, "%s: '%s' is more than the service can allow", name, text);
+    else
+        coto_err_set(err, COTO_ERR_USAGE, 0, "%s: '%.60s' is not possible", name, text);
+    return coto_err_remedy(err, "%s at least, %s at most", coto_buf_str(&least), coto_buf_str(&said));
 }
 
 static bool has_ceiling(enum coto_opt opt)

@@ -116,6 +116,15 @@ static int check_high(const struct coto_settings *settings, struct coto_err *err
     return failed ? -1 : 0;
 }
 
+static int lower(const struct coto_settings *settings, size_t row, struct coto_policy *ceiling, struct coto_err *err)
+{
+    enum coto_setting id = rows[row].setting;
+
+    if (coto_ceiling_lower(ceiling, rows[row].opt, coto_setting_infos[id].name, coto_settings_text(settings, id), err) == 0)
+        return 0;
+    return settings->by_file[id] ? coto_err_wrap(err, "%.200s", settings->file) : -1;
+}
+
 int coto_ceiling_read(const struct coto_settings *settings, struct coto_policy *ret_ceiling,
                       struct coto_err *err)
 {
@@ -123,15 +132,13 @@ int coto_ceiling_read(const struct coto_settings *settings, struct coto_policy *
                  check_high(settings, err) || coto_ceiling_init(ret_ceiling, err);
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0] && !failed; i++)
-        failed =
-            coto_ceiling_lower(ret_ceiling, rows[i].opt, coto_setting_infos[rows[i].setting].name,
-                               coto_settings_text(settings, rows[i].setting), err);
+        failed = lower(settings, i, ret_ceiling, err);
     if (!failed && settings->num[COTO_SET_COLD])
         failed = coto_policy_set(ret_ceiling, COTO_OPT_COLD, "true", COTO_SOURCE_FLAG, "cold", err);
     const struct coto_strv *modules = &settings->text[COTO_SET_MODULES];
     for (size_t i = 0; i < modules->count && !failed; i++)
         failed = coto_policy_set(ret_ceiling, COTO_OPT_MODULES, modules->items[i], COTO_SOURCE_FLAG, "modules", err) &&
-                 coto_err_remedy(err, "correct it; `coto serve --check` reads it again");
+                 coto_err_remedy(err, "correct it, or leave it out");
     return failed ? -1 : 0;
 }
 

@@ -11,6 +11,7 @@
 #include "daemon/callback.h"
 #include "daemon/ceiling.h"
 #include "daemon/confine.h"
+#include "daemon/high.h"
 #include "daemon/keeper.h"
 #include "daemon/pages.h"
 #include "daemon/state.h"
@@ -61,17 +62,6 @@ struct front {
 };
 
 /* ---- the pool ---- */
-
-static struct coto_api_high high_of(const struct coto_settings *settings)
-{
-    return (struct coto_api_high){
-        .isolation = coto_high_isolation(settings),
-        .runtime = coto_settings_text(settings, COTO_SET_HIGH_RUNTIME),
-        .image = coto_settings_text(settings, COTO_SET_HIGH_IMAGE),
-        .allowed = (const char *const *)settings->text[COTO_SET_HIGH_ALLOW_RUNTIME].items,
-        .pool_min = (unsigned)settings->num[COTO_SET_HIGH_POOL_MIN],
-        .pool_max = (unsigned)settings->num[COTO_SET_HIGH_POOL_MAX]};
-}
 
 static int make_pool_plan(const struct front *f, const struct coto_api_high *high,
                           struct coto_policy *policy, struct coto_plan *ret_plan,
@@ -129,7 +119,7 @@ static bool has_standard(const struct coto_settings *settings)
  * asked for one. */
 static int warm(struct front *f, int control_fd, struct coto_err *err)
 {
-    const struct coto_api_high high = high_of(f->settings);
+    const struct coto_api_high high = coto_high_of(f->settings);
 
     if (has_standard(f->settings) && warm_level(f, control_fd, NULL, err))
         return -1;
@@ -446,7 +436,7 @@ static int make_api(struct front *f, struct coto_err *err)
                                  : num[COTO_SET_POOL_MIN] < num[COTO_SET_MAX_SANDBOXES]
                                      ? num[COTO_SET_POOL_MIN]
                                      : num[COTO_SET_MAX_SANDBOXES]),
-        .high = high_of(f->settings),
+        .high = coto_high_of(f->settings),
         .node_ahead = (unsigned)num[COTO_SET_NODE_AHEAD],
         .is_cold = is_cold(f),
         .resident = f->resident.len ? coto_buf_str(&f->resident) : NULL,

@@ -24,6 +24,7 @@
 #include "daemon/callback.h"
 #include "daemon/ceiling.h"
 #include "daemon/front.h"
+#include "daemon/high.h"
 #include "daemon/notify.h"
 #include "daemon/pages.h"
 #include "daemon/pulse.h"
@@ -85,6 +86,13 @@ struct keeper {
     int64_t crashes_since_us;
 };
 
+static bool is_check; /* nobody needs to be told of it then */
+
+void coto_keeper_is_check(void)
+{
+    is_check = true;
+}
+
 int coto_keeper_fail(const struct coto_err *err)
 {
     bool is_setting = err->kind == COTO_ERR_USAGE || err->kind == COTO_ERR_POLICY || err->kind == COTO_ERR_INPUT;
@@ -93,7 +101,8 @@ int coto_keeper_fail(const struct coto_err *err)
     if (err->remedy[0])
         fprintf(stderr, "  remedy: %s\n", err->remedy);
     else if (is_setting)
-        fprintf(stderr, "  remedy: coto serve --help lists the settings and what they take; --check reads them and starts nothing\n");
+        fprintf(stderr, "  remedy: coto serve --help lists the settings and what they take%s\n",
+                is_check ? "" : "; --check reads them and starts nothing");
     return coto_err_info(err->kind)->exit_code;
 }
 
@@ -840,8 +849,10 @@ int coto_keeper_run(struct coto_settings *settings)
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     int failed = watch_signals(&k, &err) || coto_ceiling_read(settings, &k.ceiling, &err);
-    if (!failed)
+    if (!failed) {
         coto_ceiling_walls(settings, &k.ceiling, &k.walls);
+        coto_high_warn_beside(settings);
+    }
     int status = failed || coto_files_read(settings, k.uid, &k.files, &err) ||
                          check_state_dir(settings, &err) || coto_place_open(settings, &k.place, &err) ||
                          confine(&k, &err)
@@ -868,5 +879,7 @@ int coto_keeper_check(const struct coto_settings *settings, struct coto_err *err
         coto_policy_init(&policy, err) ||
         coto_policy_apply_profile(&policy, coto_settings_text(settings, COTO_SET_PROFILE), err);
     coto_policy_fini(&policy);
+    if (!failed)
+        coto_high_warn(settings);
     return failed ? -1 : 0;
 }

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -34,6 +35,9 @@ int main(int argc, char **argv)
     struct coto_serve_args args;
     struct coto_err err = {0};
 
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--check") == 0)
+            coto_keeper_is_check();
     if (coto_settings_init(&settings, &err) ||
         coto_settings_load(&settings, argc, argv, &args, &err))
         return coto_keeper_fail(&err);

@@ -98,20 +98,95 @@ static int make_dir(struct coto_place *place, const struct coto_settings *settin
     return check_dir(place->dir, err);
 }
 
+static int explain_bind(struct coto_err *err)
+{
+    if (err->sys_errno == EADDRINUSE)
+        return coto_err_remedy(err, "another program has it: choose another (--port=0 takes any free one)");
+    if (err->sys_errno == EADDRNOTAVAIL)
+        return coto_err_remedy(err, "it is no address of this host: `ip address` lists them; 0.0.0.0 and [::] stand for all");
+    if (err->sys_errno == EACCES)
+        return coto_err_remedy(err, "ports below 1024 are root's: choose a higher one, let root start the service, or hand it the socket "
+                                    "(docs/SERVICE.md, systemd); a unix socket needs a directory that this user may write to");
+    return -1;
+}
+
+/* Its name alone, and that nothing else has it. */
+static int check_socket(const char *path, struct coto_err *err)
+{
+    char where[4096 + 32];
+    struct stat st;
+
+    snprintf(where, sizeof where, "unix:%s", path);
+    if (strlen(path) >= sizeof((struct sockaddr_un *)0)->sun_path) {
+        coto_err_set(err, COTO_ERR_USAGE, 0, "socket '%.300s': longer than the %zu bytes that a socket's name can have", path,
+                     sizeof((struct sockaddr_un *)0)->sun_path - 1);
+        return coto_err_remedy(err, "name another: socket, or a shorter runtime-dir");
+    }
+    if (coto_http_check_address(where, err))
+        return -1;
+    if (lstat(path, &st) || S_ISSOCK(st.st_mode))
+        return 0;
+    coto_err_set(err, COTO_ERR_USAGE, 0, "socket '%s': something else than a socket is there", path);
+    return coto_err_remedy(err, "remove it, or name another");
+}
+
+/* A service that runs there has its addresses, and they are fine. */
+static bool is_running(const char *dir)
+{
+    char path[4096 + 16];
+
+    snprintf(path, sizeof path, "%s/lock", dir);
+    coto_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+}
+
+static int check_address(const char *where, bool runs, struct coto_err *err)
+{
+    if (coto_str_has_prefix(where, "unix:"))
+        return check_socket(where + strlen("unix:"), err);
+    if (coto_http_try_bind(where, err) == 0)
+        return 0;
+    if (err->sys_errno != EADDRINUSE || !runs)
+        return err->sys_errno == EADDRINUSE
+                   ? coto_err_remedy(err, "another program has it, or a .socket unit that will hand it over: choose another, or end that one")
+                   : explain_bind(err);
+    fprintf(stderr, "coto serve: %s is in use; a coto serve runs with this runtime-dir, and it is taken for its own\n", where);
+    return 0;
+}
+
+static int check_addresses(const struct coto_settings *settings, const char *dir, struct coto_err *err)
+{
+    int64_t port = settings->num[COTO_SET_PORT];
+    bool runs = is_running(dir);
+    char where[64];
+
+    snprintf(where, sizeof where, "127.0.0.1:%d", (int)port);
+    if (port != COTO_SETTING_NONE && check_address(where, runs, err))
+        return -1;
+    for (size_t i = 0; i < settings->text[COTO_SET_LISTEN].count; i++)
+        if (check_address(settings->text[COTO_SET_LISTEN].items[i], runs, err))
+            return -1;
+    return 0;
+}
+
 int coto_place_check(const struct coto_settings *settings, struct coto_err *err)
 {
     const char *asked = coto_settings_text(settings, COTO_SET_SOCKET);
-    char dir[4096], above[4096];
+    char dir[4096], above[4096], path[sizeof dir + 16];
     struct stat st;
 
     name_dir(settings, dir, sizeof dir);
     if (lstat(dir, &st) == 0 ? check_dir(dir, err) : check_above(dir, err))
         return -1;
-    if (!*asked || strcmp(asked, "none") == 0)
-        return 0;
+    bool has_socket = strcmp(asked, "none") != 0;
     strip_slashes(dir);
+    snprintf(path, sizeof path, *asked ? "%s" : "%s/api.sock", *asked ? asked : dir);
+    if (has_socket && check_socket(path, err))
+        return -1;
     name_above(asked, above, sizeof above);
-    return strcmp(above, dir) == 0 ? 0 : check_above(asked, err); /* in there it can be, once that is made */
+    if (*asked && has_socket && strcmp(above, dir) != 0 && check_above(asked, err)) /* in there it can be, once that is made */
+        return -1;
+    return check_addresses(settings, dir, err);
 }
 
 static int open_lock(const struct coto_place *place, const char *name)
@@ -213,10 +288,7 @@ static int add_socket(struct coto_place *place, const char *where, bool is_tls,
         place->socket_count++;
         return 0;
     }
-    if (err->sys_errno == EADDRINUSE)
-        coto_err_remedy(err,
-                        "another program has it: choose another (--port=0 takes any free one)");
-    return -1;
+    return explain_bind(err);
 }
 
 /* ---- socket activation: LISTEN_FDS of LISTEN_PID, as systemd hands them over ---- */
@@ -427,6 +499,15 @@ void coto_place_close(struct coto_place *place)
     coto_own_close(&place->keeper_lock);
 }
 
+/* Who may use it has a certificate and a token, which are not here. */
+static void tell_tls(const struct coto_place_socket *s, const char *body, struct coto_buf *out)
+{
+    bool is_any = coto_str_has_prefix(s->where, "0.0.0.0:") || coto_str_has_prefix(s->where, "[::]:");
+
+    coto_buf_addf(out, "  curl --cacert CA.crt --cert CLIENT.crt --key CLIENT.key -H \"Authorization: Bearer TOKEN\" https://%s%s/api/v1/run %s\n",
+                  is_any ? "HOST" : "", is_any ? strrchr(s->where, ':') : s->where, body);
+}
+
 void coto_place_tell(const struct coto_place *place, struct coto_buf *out)
 {
     static const char body[] = "-d '{\"code\":\"print(2+2)\"}'";
@@ -452,5 +533,7 @@ void coto_place_tell(const struct coto_place *place, struct coto_buf *out)
                           "  curl -H \"Authorization: Bearer $(cat %s/token)\" "
                           "http://%s/api/v1/run %s\n",
                           place->dir, s->where, body);
+        else
+            tell_tls(s, body, out);
     }
 }

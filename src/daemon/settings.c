@@ -1,5 +1,6 @@
 #include "daemon/settings.h"
 
+#include "auth/jwt.h"
 #include "base/fd.h"
 #include "base/trust.h"
 #include "base/units.h"
@@ -16,6 +17,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define TOKEN_NAME_MAX 255
 
 /* ---- one value ---- */
 
@@ -106,10 +109,14 @@ static int find(const char *name, size_t len)
     return -1;
 }
 
-static int refuse_name(const char *who, const char *name, struct coto_err *err)
+/* Of flags there are some more than settings. */
+static int refuse_name(const char *who, const char *name, bool is_flag, struct coto_err *err)
 {
+    static const char *const more[] = {"config", "check", "help"};
     struct coto_nearest best = {0};
 
+    for (size_t i = 0; is_flag && i < sizeof more / sizeof *more; i++)
+        coto_nearest_offer(&best, name, more[i]);
     for (int i = 0; i < COTO_SET_COUNT; i++)
         coto_nearest_offer(&best, name, coto_setting_infos[i].name);
     coto_err_set(err, COTO_ERR_USAGE, 0, "%s: no setting '%.60s'", who, name);
@@ -174,7 +181,7 @@ static int take_pair(struct coto_settings *s, const char *key, const char *value
     char who[300];
 
     if (id < 0)
-        return refuse_name(s->file, key, err);
+        return refuse_name(s->file, key, false, err);
     if (s->by_flag[id])
         return 0;
     snprintf(who, sizeof who, "%.200s: %s", s->file, key);
@@ -274,7 +281,7 @@ static int take_flag(struct coto_settings *s, int argc, char **argv, int *i, str
     if (id < 0 && !is_config) {
         char name[64];
         snprintf(name, sizeof name, "%.*s", (int)len, arg + 2);
-        return refuse_name("flags", name, err);
+        return refuse_name("flags", name, true, err);
     }
     const char *value = flag_value(argc, argv, i, len, err);
     if (!value)
@@ -393,11 +400,44 @@ static int check_clients(const struct coto_settings *s, struct coto_err *err)
     return coto_err_remedy(err, "it is about certificates of clients: set client-ca and listen, or leave it out");
 }
 
-int coto_settings_check(const struct coto_settings *settings, struct coto_err *err)
+/* All that is missing at once. */
+static int check_listen(const struct coto_settings *s, struct coto_err *err)
 {
     static const enum coto_setting needed[] = {COTO_SET_TLS_CERTIFICATE, COTO_SET_TLS_KEY,
                                                COTO_SET_CLIENT_CA, COTO_SET_JWT_KEY};
+    coto_auto_buf missing = {0};
+    int count = 0;
 
+    for (size_t i = 0; s->text[COTO_SET_LISTEN].count && i < sizeof needed / sizeof *needed; i++)
+        if (!*coto_settings_text(s, needed[i]))
+            coto_buf_addf(&missing, "%s%s", count++ ? ", " : "", coto_setting_infos[needed[i]].name);
+    if (!count)
+        return 0;
+    coto_err_set(err, COTO_ERR_USAGE, 0, "listen: %s %s missing", coto_buf_str(&missing), count > 1 ? "are" : "is");
+    return coto_err_remedy(err, "what others can reach needs TLS with client certificates and service tokens: `coto pki init` and "
+                                "`coto token keygen` make both; docs/SERVICE.md shows how");
+}
+
+/* The names that tokens are compared with. */
+static int check_token_names(const struct coto_settings *s, struct coto_err *err)
+{
+    static const enum coto_setting ids[] = {COTO_SET_JWT_AUDIENCE, COTO_SET_JWT_ISSUER};
+
+    for (size_t i = 0; i < 2; i++)
+        if (strlen(coto_settings_text(s, ids[i])) > TOKEN_NAME_MAX)
+            return coto_err_set(err, COTO_ERR_USAGE, 0, "%s: longer than %d bytes", coto_setting_infos[ids[i]].name, TOKEN_NAME_MAX);
+    if (!*coto_settings_text(s, COTO_SET_JWT_AUDIENCE)) {
+        coto_err_set(err, COTO_ERR_USAGE, 0, "jwt-audience: it is empty");
+        return coto_err_remedy(err, "name the audience (aud) that tokens are made for, or leave it out: then it is coto");
+    }
+    if (strcmp(coto_settings_text(s, COTO_SET_JWT_ISSUER), COTO_JWT_OWN_ISSUER) != 0)
+        return 0;
+    coto_err_set(err, COTO_ERR_USAGE, 0, "jwt-issuer: '%s' is the service's own name, and refused in tokens of others", COTO_JWT_OWN_ISSUER);
+    return coto_err_remedy(err, "name the issuer (iss) of the tokens, or leave it out: then any that signs with these keys is taken");
+}
+
+int coto_settings_check(const struct coto_settings *settings, struct coto_err *err)
+{
     if (strcmp(coto_settings_text(settings, COTO_SET_SOCKET), "none") == 0 &&
         settings->num[COTO_SET_PORT] == COTO_SETTING_NONE &&
         !settings->text[COTO_SET_LISTEN].count && !getenv("LISTEN_FDS"))
@@ -406,19 +446,10 @@ int coto_settings_check(const struct coto_settings *settings, struct coto_err *e
     for (size_t i = 0; i < settings->text[COTO_SET_LISTEN].count; i++)
         if (coto_http_check_address(settings->text[COTO_SET_LISTEN].items[i], err))
             return -1;
-    if (check_user(settings, err) || check_pool(settings, err) || check_clients(settings, err))
-        return -1;
-    for (size_t i = 0; settings->text[COTO_SET_LISTEN].count && i < sizeof needed / sizeof *needed;
-         i++)
-        if (!*coto_settings_text(settings, needed[i])) {
-            coto_err_set(err, COTO_ERR_USAGE, 0, "listen: %s is missing",
-                         coto_setting_infos[needed[i]].name);
-            return coto_err_remedy(err,
-                                   "what others can reach needs TLS with client certificates and "
-                                   "service tokens: `coto pki init` and `coto token keygen` make "
-                                   "both; docs/SERVICE.md shows how");
-        }
-    return 0;
+    return check_user(settings, err) || check_pool(settings, err) || check_clients(settings, err) ||
+                   check_token_names(settings, err) || check_listen(settings, err)
+               ? -1
+               : 0;
 }
 
 void coto_settings_help(struct coto_buf *out)

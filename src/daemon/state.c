@@ -69,6 +69,29 @@ static void cut_to_what_is_there(char *path)
     }
 }
 
+/* As the start has it (records/claim.c). */
+static int check_private(const char *dir, const struct stat *st, unsigned uid, struct coto_err *err)
+{
+    if (!(st->st_mode & 077) && (st->st_uid == getuid() || st->st_uid == uid))
+        return 0;
+    coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "state-dir '%s': not private to uid %u", dir, uid);
+    return coto_err_remedy(err, "chown and chmod 700 it (and what is in it), or name one that is not there yet");
+}
+
+/* Root may write where nothing can be made, as in /proc: it is tried, and taken back. */
+static int check_made(const char *dir, const char *above, struct coto_err *err)
+{
+    char try[4096 + 32];
+
+    snprintf(try, sizeof try, "%s/.coto-check-%d", above, (int)getpid());
+    if (mkdir(try, 0700) == 0) {
+        rmdir(try);
+        return 0;
+    }
+    coto_err_set(err, COTO_ERR_USAGE, errno, "state-dir '%s': nothing can be made in '%s'", dir, above);
+    return coto_err_remedy(err, "use another directory");
+}
+
 int coto_state_check(const char *dir, unsigned uid, unsigned gid, struct coto_err *err)
 {
     struct stat st;
@@ -83,10 +106,12 @@ int coto_state_check(const char *dir, unsigned uid, unsigned gid, struct coto_er
     cut_to_what_is_there(above);
     if (getuid() != 0) {
         if (access(is_there ? dir : above, W_OK | X_OK) == 0)
-            return 0;
+            return is_there ? check_private(dir, &st, uid, err) : 0;
         coto_err_set(err, COTO_ERR_USAGE, errno, "state-dir '%s'", dir);
         return coto_err_remedy(err, "let this user write to '%s', or use another directory", is_there ? dir : above);
     }
+    if (is_there ? check_private(dir, &st, uid, err) : check_made(dir, above, err))
+        return -1;
     /* It is given to the front; what is above it is not. */
     if (reaches(above, uid, gid))
         return 0;

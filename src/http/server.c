@@ -319,6 +319,23 @@ int coto_http_check_address(const char *where, struct coto_err *err)
     return parse_address(where, &address, &len, err);
 }
 
+/* Without listening: several can try at once. */
+int coto_http_try_bind(const char *where, struct coto_err *err)
+{
+    union address address;
+    socklen_t len;
+    const int on = 1;
+
+    if (parse_address(where, &address, &len, err))
+        return -1;
+    coto_auto_fd fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0)
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (fd < 0 || bind(fd, &address.any, len))
+        return coto_err_set(err, COTO_ERR_SYSTEM, errno, "listen '%s'", where);
+    return 0;
+}
+
 int coto_http_bind(const char *where, char ret_where[COTO_HTTP_ADDRESS], struct coto_err *err)
 {
     bool is_unix = coto_str_has_prefix(where, "unix:");

@@ -90,6 +90,8 @@ int coto_http_listen(struct coto_http *server, const char *where, struct coto_tl
 /* The listening socket alone, for coto_http_listen_fd in another process. The socket of a
  * unix path stays in its directory. */
 int coto_http_bind(const char *where, char ret_where[COTO_HTTP_ADDRESS], struct coto_err *err);
+/* Whether it could be had: bound, and let go. Not for unix paths. */
+int coto_http_try_bind(const char *where, struct coto_err *err);
 /* Its form alone. */
 int coto_http_check_address(const char *where, struct coto_err *err);
 /* A listening socket made by somebody else (socket activation); owned from now on, also

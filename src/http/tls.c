@@ -8,6 +8,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #define NAME_MAX_BYTES 1024 /* of one name in a certificate */
@@ -23,6 +24,45 @@ static SSL *ssl_of(struct coto_tls_conn *conn)
     return (SSL *)conn;
 }
 
+/* Whether a PEM text has a block of that kind; the first that it has. */
+static bool has_block(const char *file, const char *wanted, char ret_first[64])
+{
+    char line[128], kind[64];
+    FILE *text = fopen(file, "re");
+    bool found = false;
+
+    ret_first[0] = '\0';
+    while (text && !found && fgets(line, sizeof line, text)) {
+        if (sscanf(line, "-----BEGIN %63[A-Z0-9 ]-----", kind) != 1)
+            continue;
+        found = strstr(kind, wanted) != NULL;
+        if (!*ret_first)
+            memcpy(ret_first, kind, sizeof kind);
+    }
+    if (text)
+        fclose(text);
+    return found;
+}
+
+/* What is there instead of what was looked for: OpenSSL says only that it is not. 0: that is not what is wrong. */
+static int refuse_kind(struct coto_err *err, const char *what, const char *file)
+{
+    static const struct {
+        const char *what, *noun, *wanted;
+    } rows[] = {{"certificate", "a certificate", "CERTIFICATE"}, {"client CA", "a certificate", "CERTIFICATE"},
+                {"key", "a private key", "PRIVATE KEY"}, {"revocation list", "a revocation list", "X509 CRL"}};
+    char first[64];
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(rows[i].what, what) != 0 || has_block(file, rows[i].wanted, first))
+            continue;
+        coto_err_set(err, COTO_ERR_INPUT, 0, "TLS: %s '%s': %s (BEGIN %s) was expected, %s%s is there", what, file, rows[i].noun,
+                     rows[i].wanted, *first ? "BEGIN " : "", *first ? first : "no PEM text");
+        return coto_err_remedy(err, "name the PEM file that has it; `coto pki` makes NAME.crt, NAME.key, ca.crt and crl.pem");
+    }
+    return 0;
+}
+
 static int tls_err(struct coto_err *err, const char *what, const char *file)
 {
     unsigned long code = ERR_peek_last_error();
@@ -33,9 +73,11 @@ static int tls_err(struct coto_err *err, const char *what, const char *file)
                          : ERR_GET_REASON(code) == ERR_R_PEM_LIB ? ERR_reason_error_string(first)
                                                                     : ERR_reason_error_string(code);
 
+    ERR_clear_error();
+    if (file && !is_sys && refuse_kind(err, what, file))
+        return -1;
     coto_err_set(err, COTO_ERR_INPUT, 0, "TLS: %s '%s': %s", what, file ? file : "",
                  reason ? reason : "cannot be used");
-    ERR_clear_error();
     return coto_err_remedy(err, is_sys ? "name a PEM file that is there and readable for the server"
                                        : "check the file: it has to be PEM and readable for the server");
 }

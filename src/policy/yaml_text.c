@@ -319,7 +319,7 @@ static void read_stream(struct reader *reader)
         if (reader->event.type == YAML_MAPPING_START_EVENT)
             read_keys(reader);
         else if (!is_empty)
-            fail(reader, event_line(reader), "a policy is a map of 'key: value' lines");
+            fail(reader, event_line(reader), "not a map of 'key: value' lines");
         next(reader); /* document end */
         next(reader);
     }

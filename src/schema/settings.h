@@ -27,7 +27,7 @@ enum coto_setting_when { COTO_SETTING_START, COTO_SETTING_LIVE, COTO_SETTING_FIL
     X(PORT, "port", INT, "8640", 0, 65535, "N", START, \
       "port on 127.0.0.1, opened by the token in runtime-dir, or a service token where jwt-key is set; 0: any free one; none: no port") \
     X(LISTEN, "listen", LIST, "", 0, 0, "ADDR:PORT", START, \
-      "address for others (repeatable); needs the five settings that follow but for client-crl") \
+      "address for others (repeatable), or unix:/path, where TLS is spoken too; needs the five settings that follow but for client-crl") \
     X(TLS_CERTIFICATE, "tls-certificate", TEXT, "", 0, 0, "FILE", FILE, \
       "PEM: the server's certificate and what leads to its authority") \
     X(TLS_KEY, "tls-key", TEXT, "", 0, 0, "FILE", FILE, \

@@ -73,6 +73,17 @@ def test_a_key_that_everybody_can_read_is_refused(own):
     assert own.process.wait(60) == 68 and "open to everybody" in own.messages
 
 
+def test_a_start_tells_how_to_use_it(service):
+    assert f"curl --cacert CA.crt --cert CLIENT.crt --key CLIENT.key -H \"Authorization: Bearer TOKEN\" https://127.0.0.1:{service.port}/api/v1/run" in service.messages
+
+
+def test_a_key_that_is_there_twice_is_told_with_both_files(own):
+    again = own.keys / "again.pub"
+    again.write_bytes((own.keys / "es256.pub").read_bytes())
+    own.begin(f"--jwt-key={again}")
+    assert own.process.wait(60) == 66 and f"key file '{again}'" in own.messages and f"in '{own.keys / 'es256.pub'}' too" in own.messages, own.messages
+
+
 def test_there_is_no_other_way_in(service):
     """No socket, no port, and no token of the zero configuration."""
     assert sorted(os.listdir(service.runtime)) == ["life", "lock"]

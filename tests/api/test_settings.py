@@ -60,12 +60,17 @@ def test_file_and_flags(service):
     ("state-dir: here", ["'here'", "absolute"]),
     ("high-runtime: foo", ["high-runtime: runtime 'foo' is not known", "runsc"]),
     ("listen: [nowhere]", ["'nowhere': not an address", "127.0.0.1:8080"]),
+    ("jwt-audience: ''", ["jwt-audience: it is empty", "leave it out"]),
+    ("jwt-issuer: coto-serve", ["jwt-issuer: 'coto-serve' is the service's own name", "leave it out"]),
+    ("- a\n- b", ["not a map of 'key: value' lines", "lists the settings"]),
+    ("listen: ['127.0.0.1:0']", ["listen: tls-certificate, tls-key, client-ca, jwt-key are missing", "coto pki init"]),
+    ("listen: ['127.0.0.1:0']\ntls-key: /x", ["listen: tls-certificate, client-ca, jwt-key are missing"]),
     *((f"listen: ['127.0.0.1:{port}']", [f"'127.0.0.1:{port}': not an address: '{port}' is not a port", "65535"])
       for port in ("65536", "99999", "+80", "http", "")),
 ])
 def test_check_says_what_is_wrong(service, text, words):
     done = serve("--check", "--config", write(service, text))
-    assert done.returncode != 0 and done.stdout == ""
+    assert done.returncode != 0 and done.stdout == "" and "--check" not in done.stderr and "a policy is" not in done.stderr
     for word in words:
         assert word in done.stderr, done.stderr
 
@@ -115,9 +120,16 @@ def production():
     ("client-ca", "none.crt", ["none.crt': No such file", "PEM"]),
     ("client-crl", "none.crt", ["none.crt': No such file", "PEM"]),
     ("client-ca", "alice.crt", ["alice.crt': it is no certificate of an authority", "ca.crt"]),
-    ("tls-certificate", "localhost.key", ["localhost.key", "PEM"]),
+    ("tls-certificate", "localhost.key", ["localhost.key': a certificate (BEGIN CERTIFICATE) was expected, BEGIN PRIVATE KEY is there", "PEM"]),
+    ("tls-key", "closed.crt", ["closed.crt': a private key (BEGIN PRIVATE KEY) was expected, BEGIN CERTIFICATE is there"]),
+    ("client-crl", "ca.crt", ["ca.crt': a revocation list (BEGIN X509 CRL) was expected, BEGIN CERTIFICATE is there", "crl.pem"]),
+    ("client-ca", "crl.pem", ["crl.pem': a certificate (BEGIN CERTIFICATE) was expected, BEGIN X509 CRL is there"]),
+    ("client-crl", "nonsense", ["nonsense': a revocation list (BEGIN X509 CRL) was expected, no PEM text is there"]),
 ])
 def test_check_says_what_is_wrong_with_a_certificate(production, name, file, words):
+    (production.pki / "nonsense").write_text("nonsense\n")
+    (production.pki / "closed.crt").write_text((production.pki / "localhost.crt").read_text())
+    (production.pki / "closed.crt").chmod(0o600)
     settings = production.settings | {name: production.pki / file}
     if (name, file) == ("tls-certificate", "alice.crt"):
         settings["tls-key"] = production.pki / "alice.key"
@@ -188,6 +200,66 @@ def test_check_of_a_socket_in_the_directory_that_is_made_for_it(service, run, so
     assert service.stop() == 0
 
 
+def same_as_start(service, words, *flags):
+    """--check fails with these words, and so does the start."""
+    done = serve("--check", *flags)
+    assert done.returncode and not done.stdout and all(word in done.stderr for word in words), done
+    status, text = service.fails(*flags)
+    assert status, text
+
+
+def test_check_of_a_socket_that_cannot_be(service):
+    file = service.room / "file"
+    file.write_text("")
+    same_as_start(service, [f"socket '{file}': something else than a socket is there", "remove it"], f"--socket={file}")
+    same_as_start(service, ["longer than the 107 bytes"], f"--socket={service.room}/{'x' * 100}")
+
+
+def test_check_of_addresses_that_cannot_be_had(production):
+    flags = [f"--{key}={value}" for key, value in production.settings.items() if key != "listen"]
+    for address, words in (("192.0.2.7:8443", ["Cannot assign", "no address of this host"]), *([("127.0.0.1:80", ["Permission denied", "below 1024"])] if not ROOT else [])):
+        same_as_start(production, words, *flags, f"--listen={address}")
+        production.settings.pop("listen", None)
+        production.begin(f"--listen={address}")
+        assert production.process.wait(PATIENCE) and all(word in production.messages for word in words), production.messages
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        same_as_start(production, ["Address already in use", "another program has it"], *flags, f"--listen=127.0.0.1:{port}")
+        done = serve("--check", f"--port={port}")
+        assert done.returncode and "Address already in use" in done.stderr, done
+    assert serve("--check", f"--port={port}").returncode == 0, "control: it is let go"
+
+
+def test_check_beside_the_service_that_has_the_address(service):
+    service.start()
+    flags = f"--runtime-dir={service.runtime}", f"--state-dir={service.state}", f"--port={service.port}"
+    done = serve("--check", *flags)
+    assert done.returncode == 0 and "taken for its own" in done.stderr, done
+    assert serve("--check", flags[2]).returncode, "control: by another it is not"
+
+
+@only(ROOT)
+@pytest.mark.parametrize("place, words", [("/proc", "not private"), ("/proc/coto", "nothing can be made in '/proc'")])
+def test_check_of_records_where_nothing_can_be(service, place, words):
+    service.state = None
+    same_as_start(service, [f"state-dir '{place}'", words], f"--state-dir={place}")
+
+
+def test_check_of_a_level_that_cannot_be_had(service, monkeypatch):
+    """It is a warning: all else can be had, and so may that be tomorrow. A start says it too."""
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")
+    for flags, words in ((["--high-image=nosuch"], "image 'nosuch'"), (["--high-isolation=docker"], "no engine at unix:///nowhere")):
+        done = serve("--check", *flags)
+        assert (done.returncode, done.stdout) == (0, "settings, keys and certificates are fine\n"), done
+        assert "warning: isolation_level high cannot be had here" in done.stderr and words in done.stderr, done
+        service.begin(*flags)
+        service.wait_for_message("warning: isolation_level high cannot be had here")
+        service.wait_for_message("listening")
+        assert words in service.messages and service.messages.count("warning:") == 1 and service.stop() == 0
+    for flags in ([], ["--high-isolation=none", "--high-pool-min=1"], ["--high-image=nosuch", "--allow-isolation=standard"]):
+        assert "warning" not in serve("--check", *flags).stderr, flags
+
+
 @only(not ROOT)
 def test_check_of_records_that_cannot_be_written(tmp_path):
     (tmp_path / "closed").mkdir(mode=0o500)
@@ -227,6 +299,8 @@ def test_help_lists_every_setting_and_flags_are_checked():
     assert "--tls-certificate FILE" in text and "--drain TIME (30s)" in text
     done = serve("--prot=1")
     assert done.returncode == 64 and "did you mean 'port'" in done.stderr
+    for flag, meant in (("--confg", "config"), ("--chek", "check"), ("--hlep", "help")):
+        assert f"did you mean '{meant}'" in serve(flag, "x").stderr
     assert serve("--port").returncode == 64 and serve("port").returncode == 64
 
 
@@ -370,6 +444,17 @@ def unit(name, section):
     return dict(line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
 
 
+def test_the_user_of_the_front_is_made_by_systemd(tmp_path):
+    """By the file that is shipped for it."""
+    file = SOURCE / "deploy/systemd/coto.sysusers.conf"
+    (tmp_path / "etc").mkdir()
+    done = subprocess.run(["systemd-sysusers", f"--root={tmp_path}", file], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done
+    [line] = [line for line in (tmp_path / "etc/passwd").read_text().splitlines() if line.startswith("coto:")]
+    assert line.split(":")[5:] == ["/nonexistent", "/usr/sbin/nologin"] and int(line.split(":")[2]) < 1000
+    assert "sysusers.d" in (SOURCE / "meson.build").read_text()
+
+
 def test_the_units_fit_each_other():
     """The socket is in the service's directory, which a stopped service must leave where it is."""
     service, sock = unit("coto.service", "Service"), unit("coto.socket", "Socket")
@@ -480,11 +565,13 @@ def test_what_is_not_asked_for_is_cut_down(low):
 
 @pytest.mark.parametrize("line,words", [
     ("max-memory: 9g", "8g at most"), ("max-timeout: 301s", "5m at most"), ("max-pids: many", "max-pids"), ("max-ptys: 65", "max-ptys"),
+    ("max-memory: lots", "4m at least, 8g at most"), ("max-memory: none", "4m at least, 8g at most"), ("max-pids: none", "1 at least, 4096 at most"),
+    ("max-disk: x", "64k at least, 8g at most"), ("max-cpus: 65", "serve.yaml: max-cpus: '65'"),
     ("allow-profile: [nosuch]", "no profile 'nosuch'"), ("allow-profile: [enis]", "profile 'default' is not among"),
     ("allow-isolation: [weak]", "neither standard nor high")])
 def test_ceilings_that_cannot_be(low, line, words):
     done = serve("--check", f"--config={write(low, line)}")
-    assert done.returncode != 0 and words in done.stderr, done.stderr
+    assert done.returncode != 0 and words in done.stderr and "to none" not in done.stderr, done.stderr
 
 
 def words_of_launcher(*flags):

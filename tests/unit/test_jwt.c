@@ -427,9 +427,9 @@ static void no_other_key_signs_for_the_service(void **state)
     for (int i = 0; i < 2; i++) {
         struct coto_keys *keys = room_keys(room_write_key(*state, "k.pub", &key), i ? "coto-serve" : NULL);
         sign_parts(&key, "{\"alg\":\"EdDSA\"}", ALICE LATER ",\"iss\":\"coto-serve\"}", &token);
-        expect_refused(keys, token.data, "another issuer");
+        expect_refused(keys, token.data, "the service's own");
         sign_parts(&key, "{\"alg\":\"EdDSA\"}", ALICE LATER ",\"iss\":\"coto-serve\",\"sandbox\":\"s\"}", &token);
-        expect_refused(keys, token.data, "another issuer");
+        expect_refused(keys, token.data, "the service's own");
         sign_parts(&key, "{\"alg\":\"EdDSA\"}", ALICE LATER ",\"iss\":\"coto-serves\"}", &token);
         assert_int_equal(coto_jwt_verify(keys, token.data, NOW, &claims, NULL), i ? -1 : 0); /* control */
         coto_keys_free(keys);
