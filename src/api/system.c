@@ -198,15 +198,18 @@ static void say_high(const struct api_job *job, bool has_high, const struct coto
 {
     const struct coto_api_high *high = &job->api->config.high;
     bool is_set = high->isolation != COTO_ISOLATION_PROCESS;
+    coto_auto_buf message = {0}, remedy = {0};
 
+    api_words_message(why->text, &message);
+    api_words_remedy(why->remedy, &remedy);
     coto_json_begin(json, "high", '{');
     coto_json_bool(json, "available", has_high);
     coto_json_str(json, "isolation",
                   is_set ? coto_opt_choice_name(COTO_OPT_ISOLATION, high->isolation) : NULL);
     coto_json_str(json, "runtime", is_set && *high->runtime ? high->runtime : NULL);
     coto_json_str(json, "image", is_set && *high->image ? high->image : NULL);
-    coto_json_str(json, "message", why->kind ? why->text : NULL);
-    coto_json_str(json, "remedy", why->kind && why->remedy[0] ? why->remedy : NULL);
+    coto_json_str(json, "message", why->kind ? coto_buf_str(&message) : NULL);
+    coto_json_str(json, "remedy", why->kind && why->remedy[0] ? coto_buf_str(&remedy) : NULL);
     coto_json_end(json, '}');
 }
 

@@ -61,6 +61,10 @@ static int take_path(struct api_call *call, bool needed, struct coto_buf *ret_ta
         coto_buf_adds(ret_target, s->plan.workdir);
         return 0;
     }
+    if (!needed && (strcmp(path, "/tmp") == 0 || strcmp(path, "/tmp/") == 0)) {
+        coto_buf_adds(ret_target, "/tmp");
+        return 0;
+    }
     return api_path(s->plan.workdir, path, ret_target, err);
 }
 

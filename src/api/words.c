@@ -48,6 +48,18 @@ static bool name_flag(const char *flag, size_t len, char ret_word[WORD])
     return true;
 }
 
+/* A level has another name here too; returns how much of the text that was. */
+static size_t name_level(const char *text, size_t len, struct coto_buf *out)
+{
+    static const char process[] = " process";
+    size_t n = sizeof process - 1;
+
+    if (len < n || memcmp(text, process, n) != 0 || (len > n && memchr(LETTERS, text[n], strlen(LETTERS))))
+        return 0;
+    coto_buf_adds(out, " standard");
+    return n;
+}
+
 /* Where a flag begins: not in a name that somebody has quoted. */
 static size_t find_flag(const char *text, size_t at, size_t len)
 {
@@ -73,6 +85,8 @@ static bool translate(const char *text, size_t len, struct coto_buf *out)
         bool is_other = out->len > 4 && memcmp(out->data + out->len - 4, " or ", 4) == 0;
         if (name_flag(text + flag + 2, end - flag - 2, word)) {
             coto_buf_adds(out, word);
+            if (strcmp(word, "isolation_level") == 0)
+                end += name_level(text + end, len - end, out);
         } else if (is_other && is_whole) {
             out->len -= 4;
         } else {

@@ -521,3 +521,16 @@ def test_another_tenants_files_do_not_exist(fresh):
                           ("GET", "archive"), ("PUT", "archive"), ("GET", "artifacts")):
         assert fresh.service.ask(method, f"{fresh.url}/{where}", token=True).status == 404
     assert fresh.service.get(f"{fresh.url}/files?path=secret", token=fresh.created["access_token"]).body == b"x"
+
+
+def test_tmp_itself(service):
+    """As the workspace itself: listed, fetched and unpacked into, but neither written nor removed."""
+    box = f"/api/v1/sandbox/{service.create()['sandbox_id']}"
+    assert service.ask("PUT", f"{box}/files?path=/tmp/a", b"x").status == 200
+    assert "a" in [row["name"] for row in service.get(f"{box}/files?path=/tmp").json["entries"]]
+    whole = service.get(f"{box}/archive?path=/tmp")
+    assert whole.status == 200 and b"a" in whole.body
+    assert service.delete(f"{box}/files?path=/tmp/a").status == 200
+    assert service.ask("PUT", f"{box}/archive?path=/tmp/", whole.body).status == 200
+    assert service.get(f"{box}/files?path=/tmp/a").body == b"x"
+    assert service.delete(f"{box}/files?path=/tmp").status == service.ask("PUT", f"{box}/files?path=/tmp", b"x").status == 400

@@ -7,6 +7,7 @@ import tarfile
 import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import given as given_values
 from hypothesis import strategies as st
 
 from .events import parse
@@ -84,6 +85,42 @@ def test_every_operation_answers_as_it_says(service, spec):
             assert str(reply.status) in operation["responses"], (name, reply)
 
 
+def test_what_ends_something_answers_as_it_says(service, spec):
+    """Cancel, revoke and remove_file, with something that is there."""
+    made = service.create()
+    box = made["sandbox_id"]
+    service.ask("PUT", f"/api/v1/sandbox/{box}/files?path=a", b"x")
+    execution = service.post("/api/v1/run", code="import time; time.sleep(60)", **{"async": True}).json["execution_id"]
+    for name, where, query, body, status in [("cancel", execution, "", None, 202), ("remove_file", box, "?path=a", None, 200),
+                                             ("revoke", "", "", {"token": made["access_token"]}, 200)]:
+        method, path, operation = spec.operation(name)
+        reply = service.ask(method, path.replace("{id}", where) + query, body)
+        assert reply.status == status, (name, reply)
+        spec.check_reply(operation, reply)
+        assert str(status) in operation["responses"] and reply.json, name
+
+
+@pytest.mark.parametrize("name, given, status", [
+    ("extend", {"lifetime_seconds": st.integers(1, 3600), "idle_seconds": st.integers(1, 300)}, 200),
+    ("revoke", {"token": text}, 400), ("run", {**SMALL, "async": st.just(True)}, 202)])
+def test_more_requests_from_the_document(service, spec, name, given, status):
+    method, path, operation = spec.operation(name)
+    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    box = service.create()["sandbox_id"]
+    seen = set()
+
+    @RELAXED
+    @given_values(spec.values(schema, given))
+    def check(body):
+        body.pop("callback_url", None)
+        reply = service.ask(method, path.replace("{id}", box), {**body, **({"async": True} if name == "run" else {})})
+        spec.check_reply(operation, reply)
+        assert reply.status < 500, (body, reply)
+        seen.add(reply.status)
+    check()
+    assert status in seen, seen
+
+
 @pytest.mark.parametrize("name", ["run", "create", "execute"])
 def test_requests_from_the_document(service, spec, name, box):
     method, path, operation = spec.operation(name)
@@ -145,13 +182,18 @@ def test_every_header_parameter_is_honoured(service, spec):
     ("run", {"token": "wrong"}, 401), ("run", {"body": {"code": "1", "isolation_level": "high"}}, 422),
     ("run", {"body": {"code": "1", "callback_url": "https://a.b/c", "async": True}}, 501),
     ("show", {}, 404), ("run", {"headers": {"Origin": "http://page"}}, 403), ("run", {"body": None, "headers": {"Content-Length": str(17 << 20)}}, 413),
-    ("run", {"headers": {"X": "x" * 70000}}, 431)])
+    ("run", {"headers": {"X": "x" * 70000}}, 431), ("run", {"headers": {"Expect": "more"}}, 417)])
 def test_refusals_are_in_the_document(service, spec, name, change, status):
     method, path, operation = spec.operation(name)
     options = {"body": {"code": "1"} if method == "POST" else None, **change}
     reply = service.ask(method, path.replace("{id}", "0" * 8 + "-0000" * 3 + "-" + "0" * 12), **options)
     assert reply.status == status, reply
     spec.check_reply(operation, reply)
+
+
+def test_statuses_of_every_request_are_in_the_document(spec):
+    for _, _, operation in spec.operations():
+        assert {"405", "414", "417", "431", "505"} <= set(operation["responses"]), operation["operationId"]
 
 
 def test_events_hold_the_result(service, spec):
@@ -288,3 +330,14 @@ def test_ranges_of_limits(service, name):
         assert ask(high).status != 400 and ask(float(high)).status != 400
     if "maximum" in LIMITS[name]:
         assert ask(high + 1).json["field"] == f"resource_limits.{name}"
+
+
+def test_remedies_name_levels_that_there_are(make_service, monkeypatch, tmp_path):
+    """Those of the service, not of the command line."""
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    service = make_service("--high-isolation=docker")
+    high = service.get("/api/v1/capabilities").json["high"]
+    refused = service.post("/api/v1/run", code="1", isolation_level="high")
+    assert (high["available"], refused.status) == (False, 422)
+    for said in (high["remedy"], refused.json["remedy"]):
+        assert "isolation_level standard" in said and "process" not in said and "--" not in said, said

@@ -24,6 +24,9 @@ static void test_flags_are_fields(void **state)
           "raise resource_limits.disk (or resource_limits.inodes), or resource_limits.tmp_size for /tmp");
     check(api_words_remedy, "use --no-noexec, or less", "use resource_limits.noexec: false, or less");
     check(api_words_remedy, "name it with --lang", "name it with language");
+    check(api_words_remedy, "see `coto doctor`; or use --isolation process", "see `coto doctor`; or use isolation_level standard");
+    check(api_words_remedy, "use --isolation process: walls", "use isolation_level standard: walls");
+    check(api_words_remedy, "use --isolation processes", "use isolation_level processes");
 }
 
 static void test_what_callers_cannot_do_is_left_out(void **state)
