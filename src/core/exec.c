@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "base/weak.h"
 #include "kernel/seccomp.h"
+#include "schema/rlimits.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -53,14 +54,13 @@ static void add_rlimits(struct coto_session *s)
      * asks for no limit (SECURITY.md). */
     add_rlimit(out, RLIMIT_CORE, 1, 1);
     add_rlimit(out, RLIMIT_NOFILE, plan->nofile, plan->nofile);
-    add_rlimit(out, RLIMIT_MEMLOCK, 65536, 65536);
+    add_rlimit(out, RLIMIT_MEMLOCK, COTO_RLIMIT_MEMLOCK, COTO_RLIMIT_MEMLOCK);
     add_rlimit(out, RLIMIT_STACK, 8 * COTO_MB, 64 * COTO_MB);
     if (!s->sandbox->guest_kernel) { /* gVisor's has none of it to share, and refuses limits */
         add_rlimit(out, RLIMIT_NICE, 0, 0);
         add_rlimit(out, RLIMIT_RTPRIO, 0, 0);
         add_rlimit(out, RLIMIT_MSGQUEUE, 0, 0);
-        /* Queued signals and timers count for the caller too: not all of its own. */
-        add_rlimit(out, RLIMIT_SIGPENDING, 1024, 1024);
+        add_rlimit(out, RLIMIT_SIGPENDING, COTO_RLIMIT_SIGPENDING, COTO_RLIMIT_SIGPENDING);
     }
     if (plan->fsize_bytes != COTO_UNIT_NONE)
         add_rlimit(out, RLIMIT_FSIZE, plan->fsize_bytes, plan->fsize_bytes);

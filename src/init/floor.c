@@ -1,5 +1,7 @@
 #include "init/floor.h"
 
+#include "schema/rlimits.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +60,41 @@ static bool is_without_cores(const struct init_spec *spec)
     return found;
 }
 
+/* An own limit that is as low already cannot be raised, by nobody in here. */
+static bool is_limited(const struct init_spec *spec, int resource, rlim_t most)
+{
+    struct rlimit own;
+    bool found = false;
+
+    if (getrlimit((unsigned)resource, &own) == 0 && own.rlim_max <= most)
+        return true;
+    for (int i = 0; i < spec->rlimit_count; i++)
+        if (spec->rlimits[i].resource == resource) {
+            if (spec->rlimits[i].limit.rlim_max > most)
+                return false;
+            found = true;
+        }
+    return found;
+}
+
+/* What a program takes of them is missing to the user whose sandbox it is. */
+static bool is_limited_as_all(const struct init_spec *spec)
+{
+    static const struct {
+        int resource;
+        rlim_t most;
+    } limits[] = {{RLIMIT_MEMLOCK, COTO_RLIMIT_MEMLOCK},
+                  {RLIMIT_SIGPENDING, COTO_RLIMIT_SIGPENDING},
+                  {RLIMIT_MSGQUEUE, 0},
+                  {RLIMIT_NICE, 0},
+                  {RLIMIT_RTPRIO, 0}};
+
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        if (!is_limited(spec, limits[i].resource, limits[i].most))
+            return false;
+    return true;
+}
+
 static const char *what_is_weaker(const struct init_floor *floor, const struct init_spec *spec)
 {
     if (spec->filter_len * sizeof *spec->filter != floor->filter_len ||
@@ -72,6 +109,12 @@ static const char *what_is_weaker(const struct init_floor *floor, const struct i
     for (size_t i = 0; i < spec->writable.count; i++)
         if (!is_writable(floor, spec->writable.items[i]))
             return "landlock";
+    if (floor->limits.nproc && !is_limited(spec, RLIMIT_NPROC, floor->limits.nproc))
+        return "pids";
+    if (floor->limits.data && !is_limited(spec, RLIMIT_DATA, floor->limits.data))
+        return "memory";
+    if (!is_limited_as_all(spec))
+        return "rlimits";
     return is_without_cores(spec) ? NULL : "limit of cores";
 }
 

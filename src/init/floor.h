@@ -13,6 +13,7 @@ struct init_floor {
     uint32_t uid, gid;
     bool noexec;
     struct coto_strv writable;
+    struct coto_setup_limits limits;
 };
 
 /* Takes the filter from *setup. */

@@ -35,6 +35,7 @@ struct setup {
     int labels_fd; /* see step_labels */
     struct init_aside aside;
     struct coto_ns_set ns, host_ns;
+    struct coto_setup_limits limits;
 };
 
 static int step_aside(struct setup *s, struct coto_err *err)
@@ -131,7 +132,8 @@ static int step_cgroup(struct setup *s, struct coto_err *err)
     int count = coto_fd_receive(s->stream_fd, &go, fds, 8);
 
     if (count < 0 || go != COTO_GO_CGROUP ||
-        coto_fd_read_exact(s->stream_fd, &s->host_ns, sizeof s->host_ns))
+        coto_fd_read_exact(s->stream_fd, &s->host_ns, sizeof s->host_ns) ||
+        coto_fd_read_exact(s->stream_fd, &s->limits, sizeof s->limits))
         return went_away(err);
     for (int i = 0; i < count; i++) {
         coto_auto_fd fd = fds[i];
@@ -371,6 +373,7 @@ int init_setup(int stream_fd, enum coto_setup_root kind, bool has_network,
                                      .labels_fd = s.labels_fd};
     if (init_floor_take(&s.what, &ret_built->floor, err))
         return -1;
+    ret_built->floor.limits = s.limits;
     coto_setup_fini(&s.what);
     return 0;
 }

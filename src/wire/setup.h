@@ -5,8 +5,8 @@
  * The talk before READY, on the same stream (a UNIX socket): the host sends
  * COTO_GO_SETUP with the descriptors of the mounts, the SETUP frame, then
  * COTO_GO_IDS once the id maps are written, then COTO_GO_CGROUP with descriptors to
- * join the cgroup through, and its own namespaces (a struct coto_ns_set): init refuses
- * to go on while it shares one of them.
+ * join the cgroup through, its own namespaces (a struct coto_ns_set): init refuses
+ * to go on while it shares one of them, and a struct coto_setup_limits.
  */
 #pragma once
 
@@ -32,6 +32,11 @@ enum coto_setup_root {
 
 #define COTO_SETUP_MOUNTS 64
 #define COTO_SETUP_PTYS 64
+
+/* What each process must be limited to because no cgroup does it, which is known only once that was tried. 0: not. */
+struct coto_setup_limits {
+    uint64_t nproc, data;
+};
 
 struct coto_setup_path {
     char *source; /* host path, resolved; NULL: absent */

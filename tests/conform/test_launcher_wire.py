@@ -465,31 +465,78 @@ def filters(tmp_path_factory):
     return of(STRICT), of(DEFAULT)
 
 
+# Of every program, beside the one on cores: none of them higher.
+LIMITS = {resource.RLIMIT_MEMLOCK: 65536, 11: 1024, 12: 0, 13: 0, 14: 0}  # sigpending, msgqueue, nice, rtprio
+
+
+def limits(*changes):
+    """As EXEC has them; a change is (resource, limit), the limit None for none at all."""
+    rows = {resource.RLIMIT_CORE: 1} | LIMITS | dict(changes)
+    return [struct.pack("<3Q", number, limit, limit) for number, limit in rows.items() if limit is not None]
+
+
+class Stream:
+    """To the init of a sandbox, by which programs are started."""
+
+    def __init__(self, fd, filter_):
+        self.socket = socket.socket(fileno=fd)
+        self.socket.setblocking(True)
+        self.socket.settimeout(SECONDS)
+        self.whole = {"UID": PLAN["uid"], "GID": PLAN["gid"], "SECCOMP": filter_, "LANDLOCK_ABI": 100, "WRITABLE": "/tmp", "RLIMIT": limits()}
+
+    def start(self, tag=None, value=None):
+        rows = [(name, item) for name, items in (self.whole | {tag: value}).items() for item in (items if isinstance(items, list) else [items])]
+        self.socket.sendall(frame("EXEC", 1, ("ARGV", "/bin/true"), ("CWD", "/"), ("STDIO", 1), *(row for row in rows if row[1] is not None)))
+        size, number, proc = struct.unpack("<IHH", self.socket.recv(8, socket.MSG_WAITALL))
+        return Frame(number, proc, self.socket.recv(size, socket.MSG_WAITALL))
+
+    def refuses(self, less):
+        for wall, tag, value in less:
+            answer = self.start(tag, value)
+            assert answer.kind == "ERROR" and wall in answer.bytes("TEXT").decode(), (tag, value if tag != "SECCOMP" else "", answer)
+
+
+def is_higher_here(number, limit):
+    """Who has no more of it himself cannot give it either."""
+    most = resource.getrlimit(number)[1]
+    return most == resource.RLIM_INFINITY or most > limit
+
+
 def test_no_program_with_less_than_its_sandbox_was_made_for(launch, filters):
     """Init holds each to what the launcher has said. The control is one that has it all, in the same sandbox."""
     got, fd = launch().ask("CREATE", isolation=PROCESS)
     assert got.kind == "CREATED" and fd is not None, got
-    core, abi = (resource.RLIMIT_CORE, 1, 1), 100
-    whole = {"UID": PLAN["uid"], "GID": PLAN["gid"], "SECCOMP": filters[0], "LANDLOCK_ABI": abi, "WRITABLE": "/tmp", "RLIMIT": struct.pack("<3Q", *core)}
     less = [("seccomp", "SECCOMP", None), ("seccomp", "SECCOMP", filters[1]), ("seccomp", "SECCOMP", filters[0][:-8]), ("landlock", "LANDLOCK_ABI", None),
             ("landlock", "LANDLOCK_ABI", 0), ("field", "LANDLOCK_ABI", 2**32 + 1), ("landlock", "WRITABLE", "/"), ("uid", "UID", None), ("uid", "UID", 0),
             ("uid", "UID", 2**32 + PLAN["uid"]), ("uid", "GID", 0), ("capabilities", "CAPS", CAP_CHOWN)]
     if resource.getrlimit(resource.RLIMIT_CORE)[1] != 0:
-        less += [("cores", "RLIMIT", value and struct.pack("<3Q", resource.RLIMIT_CORE, *value)) for value in (None, (0, 0), (0, 1), (1, 2), (2**64 - 1,) * 2)]
-    with socket.socket(fileno=fd) as stream:
-        stream.setblocking(True)
-        stream.settimeout(SECONDS)
+        rest = limits((resource.RLIMIT_CORE, None))
+        less += [("cores", "RLIMIT", rest + ([struct.pack("<3Q", resource.RLIMIT_CORE, *value)] if value else []))
+                 for value in (None, (0, 0), (0, 1), (1, 2), (2**64 - 1,) * 2)]
+    less += [("rlimits", "RLIMIT", limits((number, value))) for number, limit in LIMITS.items() if is_higher_here(number, limit)
+             for value in (None, limit + 1, 2**64 - 1)]
+    stream = Stream(fd, filters[0])
+    with stream.socket:
+        stream.refuses(less)
+        assert stream.start().kind == "STARTED"
 
-        def start(tag=None, value=None):
-            fields = [pair for pair in (whole | {tag: value}).items() if pair[1] is not None]
-            stream.sendall(frame("EXEC", 1, ("ARGV", "/bin/true"), ("CWD", "/"), ("STDIO", 1), *fields))
-            size, number, proc = struct.unpack("<IHH", stream.recv(8, socket.MSG_WAITALL))
-            return Frame(number, proc, stream.recv(size, socket.MSG_WAITALL))
 
-        for wall, tag, value in less:
-            answer = start(tag, value)
-            assert answer.kind == "ERROR" and wall in answer.bytes("TEXT").decode(), (tag, value if tag != "SECCOMP" else "", answer)
-        assert start().kind == "STARTED"
+def test_no_program_without_the_limits_that_no_group_holds(launch, filters):
+    """An ordinary user's sandbox has processes and memory limited by what each process carries: a front that was taken over left it out."""
+    walls = sum(1 << i for i, (name, _) in enumerate(WALLS) if name in ("PIDS", "MEMORY"))
+    got, fd = launch().ask("CREATE", isolation=PROCESS, want=CORE | walls, pids=50, memory_bytes=256 << 20)
+    assert got.kind == "CREATED" and fd is not None, got
+    nproc, data = struct.unpack("<2q", got.bytes("L_SANDBOX")[-16:])
+    assert nproc in (0, 51) and data in (0, 256 << 20), "0: its group holds it"
+    own = [(number, limit) for number, limit in ((resource.RLIMIT_NPROC, nproc), (resource.RLIMIT_DATA, data)) if limit]
+    words = {resource.RLIMIT_NPROC: "pids", resource.RLIMIT_DATA: "memory"}
+    stream = Stream(fd, filters[0])
+    with stream.socket:
+        for number, limit in own:
+            stream.refuses([(words[number], "RLIMIT", limits(*own, (number, value))) for value in (None, limit + 1, 2**64 - 1)])
+            twice = limits(*own) + [struct.pack("<3Q", number, limit + 1, limit + 1)]
+            stream.refuses([(words[number], "RLIMIT", twice), (words[number], "RLIMIT", twice[::-1])])
+        assert stream.start("RLIMIT", limits(*own)).kind == "STARTED"
 
 
 def descriptors(it):

@@ -517,8 +517,12 @@ int native_send_cgroup(struct native *n, struct coto_err *err)
         return coto_err_set(err, COTO_ERR_INTERNAL, 0, "coto-init is not in its cgroup");
     int count = n->has_group ? coto_cgroup_open_join(&n->group, fds) : 0;
     bool again = n->plan->parked && !n->plan->parked_late && count > 0; /* an interpreter will join it, too */
+    struct coto_setup_limits limits = {(uint64_t)n->base.rlimit_nproc, (uint64_t)n->base.rlimit_data};
+    char told[sizeof n->own_ns + sizeof limits];
+    memcpy(told, &n->own_ns, sizeof n->own_ns);
+    memcpy(told + sizeof n->own_ns, &limits, sizeof limits);
     int failed = count < 0 || coto_fd_send(n->base.stream_fd, COTO_GO_CGROUP, fds, count) ||
-                 coto_fd_write_all(n->base.stream_fd, &n->own_ns, sizeof n->own_ns);
+                 coto_fd_write_all(n->base.stream_fd, told, sizeof told);
     int saved = errno;
 
     for (int i = 0; i < count && !again; i++)
