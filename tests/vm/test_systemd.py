@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from api.helpers import Reply, Unix, wait_until
-from api.test_unit import IS_A_COPY, SLOW
+from api.test_unit import IS_A_COPY, SLOW, UNITS
 
 SOCKET = "/run/coto/api.sock"
 GROUPS = "/sys/fs/cgroup"
@@ -117,6 +117,39 @@ def test_the_first_connection_starts_it(unit):
     assert systemctl("is-active", "coto", is_checked=False) == "inactive", "control"
     assert run("print(3)").json["stdout"] == "3\n"
     wait_until(lambda: systemctl("is-active", "coto", is_checked=False) == "active", "what it has said of itself")
+
+
+def test_what_is_left_of_its_exposure(unit):
+    done = subprocess.run(["systemd-analyze", "security", "--no-pager", "--threshold=58", "coto"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout
+
+
+@contextlib.contextmanager
+def with_lines(lines):
+    """The unit with a file more in coto.service.d."""
+    place = pathlib.Path("/run/systemd/system/coto.service.d/50-test.conf")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(lines)
+    systemctl("daemon-reload")
+    systemctl("restart", "coto")
+    yield
+    place.unlink()
+    systemctl("daemon-reload")
+    systemctl("restart", "coto")
+
+
+@pytest.mark.parametrize("runtime", ["runc", "crun"])
+def test_level_high(unit, runtime):
+    """By what high.conf adds, and not without."""
+    with_runtime = f"ExecStart=\nExecStart=/usr/local/bin/coto serve --high-runtime={runtime} --high-allow-runtime={runtime}\n"
+    request = json.dumps({"code": "print(2+2)", "timeout_seconds": 60, "isolation_level": "high"})
+    with with_lines("[Service]\n" + with_runtime):
+        assert ask("POST", "run", request).status != 200, "control"
+    with with_lines((UNITS / "coto.service.d/high.conf").read_text() + with_runtime):
+        result = ask("POST", "run", request)
+        assert result.status == 200, result
+        assert (result.json["stdout"], result.json["driver"]) == ("4\n", "oci") and result.json["walls"]["apparmor"]["up"], result
+        assert (run("print(3)").json["stdout"], run("print(3)").json["missing_walls"]) == ("3\n", [])
 
 
 def test_its_end_leaves_nothing(unit):
