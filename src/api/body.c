@@ -147,6 +147,8 @@ static int set_env(struct api_job *job)
     json_object_foreach (json_object_get(job->body, "env"), key, value) {
         coto_auto_buf item = {0};
         snprintf(name, sizeof name, "env.%.60s", key);
+        if (!*key)
+            return fail(job, "env", "a variable has no name", "send an object of names and values: {\"NAME\": \"value\"}");
         if (strchr(key, '='))
             return fail(job, name, "a name has '=' in it", "send an object of names and values: {\"NAME\": \"value\"}");
         coto_buf_addf(&item, "%s=%s", key, json_string_value(value));
@@ -372,6 +374,23 @@ static int check_place(struct api_job *job, const char *name, const char *target
     return 0;
 }
 
+/* What was said of a path is said of that file's. */
+static int blame_path(struct api_job *job, const char *where)
+{
+    const struct coto_err said = job->err;
+    const char *what = strstr(said.text, ": ");
+
+    return fail(job, where, what ? what + 2 : said.text, said.remedy);
+}
+
+static bool is_there(const struct coto_plan *plan, const char *target)
+{
+    for (size_t i = 0; i < plan->file_count; i++)
+        if (strcmp(plan->files[i].target, target) == 0)
+            return true;
+    return false;
+}
+
 static int take_file(struct api_job *job, const json_t *item, size_t index,
                      struct coto_plan_file *ret_file)
 {
@@ -380,18 +399,18 @@ static int take_file(struct api_job *job, const json_t *item, size_t index,
     coto_auto_buf data = {0};
     coto_auto_buf target = {0};
     char name[64];
+    char where[80];
 
     snprintf(name, sizeof name, "files[%zu]", index);
+    snprintf(where, sizeof where, "%s.path", name);
     if (!text == !coded)
         return fail(job, name, text ? "has both content and content_base64" : "has neither content nor content_base64",
                     "send content for text, content_base64 for anything else");
     if (api_path(job->plan.workdir, json_string_value(json_object_get(item, "path")), &target,
-                 &job->err)) {
-        snprintf(job->field, sizeof job->field, "%s.path", name);
-        return -1;
-    }
-    char where[80];
-    snprintf(where, sizeof where, "%s.path", name);
+                 &job->err))
+        return blame_path(job, where);
+    if (is_there(&job->plan, coto_buf_str(&target)))
+        return fail(job, where, "another of the files has it too", "give each a path of its own");
     if (check_place(job, where, coto_buf_str(&target)))
         return -1;
     if (is_code(&job->plan, coto_buf_str(&target)))

@@ -60,9 +60,11 @@ static int check_text(struct api_job *job, const struct coto_body_field *field, 
     size_t len = json_string_length(value);
     if ((int64_t)len < field->min)
         return fail(job, name, "must not be empty");
-    if (field->max > 0 && (int64_t)len > field->max)
-        return fail(job, name, "is too long");
-    return 0;
+    if (field->max <= 0 || (int64_t)len <= field->max)
+        return 0;
+    char why[64];
+    snprintf(why, sizeof why, "is too long: at most %lld bytes of UTF-8", (long long)field->max);
+    return fail(job, name, why);
 }
 
 /* It is kept in records and told in logs, where a line's end or an escape would be another's words. */

@@ -32,7 +32,8 @@ static int scan(const char *text, size_t len, struct coto_err *err)
         depth += text[i] == '{' || text[i] == '[';
         depth -= depth > 0 && (text[i] == '}' || text[i] == ']');
         if (depth > BODY_DEPTH)
-            return coto_err_set(err, COTO_ERR_USAGE, 0, "body: nested more than %d deep", BODY_DEPTH);
+            return coto_err_set(err, COTO_ERR_USAGE, 0, "body: nested more than %d deep", BODY_DEPTH),
+                   coto_err_remedy(err, "send what is nested as a text, in stdin or files");
         if (values > BODY_VALUES)
             return coto_err_set(err, COTO_ERR_USAGE, 0, "body: more than %d values", BODY_VALUES);
         if (plain > BODY_NUMBER)

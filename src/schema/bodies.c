@@ -43,7 +43,7 @@ const struct coto_body_field coto_body_fields[] = {
       "standard: namespaces and every kernel wall; high: a container, gVisor's unless the operator says otherwise, refused (422) where the host has none")
     F(IN_NEW, "profile", NAME, none, PLAIN, 0, 64, "", "built-in policy to start from: a name of `profiles` in GET capabilities")
     F(IN_NEW | IN(sandbox) | IN(record) | IN(callback), "agent_id", NAME, none, NULLABLE, 0, 120, "",
-      "the caller's own name for who runs this; the length is that of its UTF-8")
+      "the caller's own name for who runs this; at most 120 bytes of UTF-8")
     F(IN_ALL, "cold", BOOL, none, PLAIN, 0, 0, "",
       "start a fresh interpreter instead of one that waits; false is no word against a profile (`cold`) or an operator who want it. It shares the sandbox with what earlier executions have left there, processes and files: for code of other trust create another one")
     F(IN_RUNS, "artifacts", BOOL, none, PLAIN, 0, 0, "",

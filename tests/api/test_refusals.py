@@ -106,3 +106,18 @@ def test_a_compressed_body(service, method, path):
     body = b'{"code": "1"}' if method == "POST" else bytes(1024)
     refused(service.ask(method, path, gzip.compress(body), headers={"Content-Encoding": "gzip"}), 415, "'gzip'", "as it is")
     assert service.ask(method, path, body, headers={"Content-Encoding": "Identity"}).status in (200, 201)
+
+
+@pytest.mark.parametrize("body, field, words", [
+    ({"env": {"": "1"}}, "env", "no name"),
+    ({"files": [{"path": "../a", "content": ""}]}, "files[0].path", "files[0].path: "),
+    ({"files": [{"path": "a", "content": ""}, {"path": "/workspace/a", "content": ""}]}, "files[1].path", "another of the files"),
+    ({"agent_id": "x" * 121}, "agent_id", "120")])
+def test_in_words_of_their_own(service, body, field, words):
+    reply = service.post("/api/v1/run", code="1", **body)
+    assert (reply.status, reply.json["field"]) == (400, field) and words in reply.json["message"] and reply.json["remedy"], reply
+
+
+def test_too_deep_has_a_remedy(service):
+    reply = service.ask("POST", "/api/v1/run", '{"code":"1","input":' + "[" * 70 + "]" * 70 + "}")
+    assert reply.status == 400 and "64 deep" in reply.json["message"] and "stdin" in reply.json["remedy"], reply
