@@ -347,7 +347,7 @@ class Storm:
 
     def blow(self):
         """The list of what went wrong."""
-        service = Daemon("--durability=kernel", "--tenant-sandboxes=100", "--idle=60s")
+        service = Daemon("--tenant-sandboxes=100", "--idle=60s")
         subprocess.run([COTO, "token", "keygen", "es256", service.room / "keys"], check=True,
                        capture_output=True, timeout=PATIENCE)
         service.flags += (f"--jwt-key={service.room / 'keys/es256.pub'}",)
