@@ -213,11 +213,15 @@ static void say_high(const struct api_job *job, bool has_high, const struct coto
     coto_json_end(json, '}');
 }
 
-/* Of a wall that is not up, and did not say why itself. */
-static const char *why_not(const struct api_job *job, int wall)
+/* Limits that hold by themselves, or not at all, in a sandbox of the default policy (ask_limits). */
+static bool is_asked(int wall)
 {
-    const struct coto_wall_state *state = &job->box->walls[wall];
+    return wall == COTO_WALL_CPU || wall == COTO_WALL_IOPS || wall == COTO_WALL_CPU_TIME;
+}
 
+/* Of a wall that is not up, and did not say why itself. */
+static const char *why_not(const struct api_job *job, int wall, const struct coto_wall_state *state)
+{
     if (state->note[0])
         return state->note;
     if (job->plan.want >> wall & 1)
@@ -227,14 +231,14 @@ static const char *why_not(const struct api_job *job, int wall)
                : "the service's default policy does not ask for it";
 }
 
-static void say_remedy(const struct api_job *job, int wall, struct coto_json *json)
+static void say_remedy(const struct api_job *job, int wall, bool can_be_had, struct coto_json *json)
 {
     const struct coto_limit_row *limit = coto_limit_find(coto_walls[wall].name);
     const bool is_wanted = job->plan.want >> wall & 1;
     char text[96];
 
     snprintf(text, sizeof text, "%s", "`coto doctor` on the service's host says what it lacks");
-    if (!is_wanted && limit)
+    if (!is_wanted && limit && can_be_had)
         snprintf(text, sizeof text, "a request can: resource_limits.%s", limit->name);
     if (wall == COTO_WALL_APPARMOR && job->plan.apparmor)
         snprintf(text, sizeof text, "%s",
@@ -243,19 +247,21 @@ static void say_remedy(const struct api_job *job, int wall, struct coto_json *js
     coto_json_str(json, "remedy", text);
 }
 
-static void say_wall(const struct api_job *job, int wall, struct coto_json *json)
+/* asked: of a sandbox for which limits were asked that the default policy leaves to the host. */
+static void say_wall(const struct api_job *job, const struct coto_wall_state *asked, int wall, struct coto_json *json)
 {
-    const struct coto_wall_state *state = &job->box->walls[wall];
+    const bool is_absent = asked && is_asked(wall) && !asked[wall].up;
+    const struct coto_wall_state *state = is_absent ? &asked[wall] : &job->box->walls[wall];
 
     coto_json_begin(json, coto_walls[wall].name, '{');
     coto_json_bool(json, "up", state->up);
     coto_json_bool(json, "wanted", job->plan.want >> wall & 1);
     coto_json_str(json, "mechanism", state->mechanism[0] ? state->mechanism : NULL);
-    coto_json_str(json, "note", state->up ? NULL : why_not(job, wall));
+    coto_json_str(json, "note", state->up ? NULL : why_not(job, wall, state));
     if (state->up)
         coto_json_null(json, "remedy");
     else
-        say_remedy(job, wall, json);
+        say_remedy(job, wall, !is_absent, json);
     coto_json_end(json, '}');
 }
 
@@ -277,7 +283,15 @@ static void say_most(const struct coto_policy *ceiling, struct coto_json *json)
     coto_json_end(json, '}');
 }
 
-static void say_capabilities(struct api_job *job, bool has_high, const struct coto_err *why,
+static void say_walls(const struct api_job *job, const struct coto_sandbox *asked, struct coto_json *json)
+{
+    coto_json_begin(json, "walls", '{');
+    for (int i = 0; i < COTO_WALL_COUNT; i++)
+        say_wall(job, asked ? asked->walls : NULL, i, json);
+    coto_json_end(json, '}');
+}
+
+static void say_capabilities(struct api_job *job, const struct coto_sandbox *asked, bool has_high, const struct coto_err *why,
                              const struct coto_self *launcher)
 {
     bool has_standard = coto_ceiling_has_word(job->api->config.levels, "standard");
@@ -307,10 +321,7 @@ static void say_capabilities(struct api_job *job, bool has_high, const struct co
     say_most(job->api->config.ceiling, &json);
     say_high(job, has_high, why, &json);
     say_processes(&job->api->config, launcher, &json);
-    coto_json_begin(&json, "walls", '{');
-    for (int i = 0; i < COTO_WALL_COUNT; i++)
-        say_wall(job, i, &json);
-    coto_json_end(&json, '}');
+    say_walls(job, asked, &json);
     coto_json_end(&json, '}');
     coto_buf_addc(&job->reply, '\n');
 }
@@ -337,7 +348,32 @@ static bool ask_high(struct api_job *job, int channel_fd, struct coto_err *why)
     return has && coto_ceiling_has_word(config->levels, "high");
 }
 
-/* Not what the host is thought to give: what a sandbox of the default policy has got. */
+/* A sandbox with limits that only a request asks for; NULL: not even that can be had. */
+static struct coto_sandbox *ask_limits(struct api_job *job)
+{
+    struct api_job more = {.api = job->api, .channel = job->channel, .in_fd = -1, .plan = {.rootfs = {.fd = -1}}};
+    struct coto_sandbox *box = NULL;
+
+    more.body = json_pack("{s:s, s:{s:f, s:i, s:s}}", "code", "", "resource_limits", "cpu", 0.25, "iops", 1000, "cpu_time", "10s");
+    if (!more.body || api_body_policy(&more, NULL) || api_body_code(&more) || api_box_new(&more, &more.plan, NULL, &box))
+        box = NULL;
+    json_decref(more.body);
+    coto_plan_fini(&more.plan);
+    coto_policy_fini(&more.policy);
+    coto_buf_fini(&more.code);
+    return box;
+}
+
+static void say_all(struct api_job *job, bool has_standard, bool has_high, const struct coto_err *why, const struct coto_self *launcher)
+{
+    struct coto_sandbox *asked = has_standard ? ask_limits(job) : NULL;
+
+    say_capabilities(job, asked, has_high, why, launcher);
+    if (asked)
+        asked->driver->destroy(asked, NULL);
+}
+
+/* Not what the host is thought to give: what a sandbox of the default policy has got, and one that asks for more limits. */
 static void try_one(struct api_job *job, int channel_fd)
 {
     static const char code[] = "pass";
@@ -355,7 +391,7 @@ static void try_one(struct api_job *job, int channel_fd)
     api_run_plan(job, &in);
     bool has_high = ask_high(job, *job->channel, &why);
     if (!job->err.kind && !coto_launch_get_self(*job->channel, &launcher, &job->err))
-        say_capabilities(job, has_high, &why, &launcher);
+        say_all(job, has_standard, has_high, &why, &launcher);
 }
 
 void coto_api_capabilities(struct api_call *call)

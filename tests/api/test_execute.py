@@ -60,7 +60,11 @@ def test_capabilities_say_why_a_wall_is_not_there(service):
     walls = service.get("/api/v1/capabilities").json["walls"]
     for name, wall in walls.items():
         assert (wall["note"] is None, wall["remedy"] is None) == (wall["up"], wall["up"]), (name, wall)
-    assert not walls["iops"]["wanted"] and "resource_limits.iops" in walls["iops"]["remedy"]
+    assert not walls["iops"]["wanted"] and walls["cpus"]["wanted"]
+    asked = service.post("/api/v1/sandbox/create", resource_limits={"cpu": 0.25, "iops": 1000, "cpu_time": "10s"}).json["missing_walls"]
+    for name in ("cpus", "iops", "cpu_time"):  # whoever asks: what they say is what a request gets
+        said = walls[name]["up"] or f"resource_limits.{name}" in walls[name]["remedy"]
+        assert said == (name not in asked) and (said or "default policy" not in walls[name]["note"]), (walls[name], asked)
     assert walls["apparmor"]["up"] or "apparmor" in walls["apparmor"]["remedy"]
     assert all(wall["wanted"] for wall in walls.values() if wall["up"])
 
