@@ -151,8 +151,8 @@ def test_control_it_would_be_seen(service):
     before = count(service)
     boxes = [service.create()["sandbox_id"] for _ in range(KEPT)]
     found = too_much(service, before)
-    wanted = {"descriptors of the launcher", "KB of the front", "processes"}
-    wanted |= {"descriptors of the front", "network namespaces"} if ROOT else set()
+    wanted = {"KB of the front", "KB of the launcher", "processes"}
+    wanted |= {"descriptors of the front", "descriptors of the launcher", "network namespaces"} if ROOT else set()
     wanted |= {"groups"} if CGROUPS else set()
     assert wanted <= set(found), (found, before)
     grown = found["KB of the front"]
