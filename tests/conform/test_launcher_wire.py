@@ -540,7 +540,9 @@ def test_no_program_without_the_limits_that_no_group_holds(launch, filters):
 
 
 def descriptors(it):
-    return len(os.listdir(f"/proc/{it.process.pid}/fd"))
+    """Which it has, where they are ours to see: of a user's launcher, which is not dumpable, how many it has room for."""
+    status = pathlib.Path(f"/proc/{it.process.pid}/status").read_text()
+    return sorted(os.listdir(f"/proc/{it.process.pid}/fd")) if os.geteuid() == 0 else re.search(r"FDSize:\s+(\d+)", status)[1]
 
 
 def test_descriptors_that_nobody_asked_for_are_closed(launch):
@@ -550,7 +552,7 @@ def test_descriptors_that_nobody_asked_for_are_closed(launch):
     before = descriptors(it)
     with open(os.devnull, "rb") as null:
         for count in (1, 2, 3, 8):
-            for _ in range(5):
+            for _ in range(50):
                 socket.send_fds(it.control, [frame("STATUS")], [null.fileno()] * count)
                 assert it.control.recv(1 << 17)
     assert descriptors(it) == before
