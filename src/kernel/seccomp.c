@@ -178,6 +178,12 @@ static enum check_id check_of_front(const struct row *row)
     switch (row->number) {
     case __NR_ioctl:
         return CHECK_OWN_IOCTL;
+    case __NR_fcntl:
+        return CHECK_OWN_FCNTL;
+    case __NR_sendto:
+        return CHECK_OWN_SENDTO;
+    case __NR_sendmsg:
+        return CHECK_OWN_SENDMSG;
     case __NR_prlimit64:
         return CHECK_OWN_LIMIT;
     case __NR_socketpair:
@@ -319,6 +325,11 @@ static bool command_holds(uint32_t command)
     }
 }
 
+static bool own_command_holds(uint32_t command)
+{
+    return command != CMD_SETOWN && command != CMD_SETSIG && command != CMD_SETOWN_EX && command_holds(command);
+}
+
 static bool own_pair_holds(uint64_t family, uint64_t type, uint64_t protocol)
 {
     return family == FAMILY_UNIX && (type == TYPE_STREAM || type == TYPE_SEQPACKET) && protocol == 0;
@@ -342,6 +353,12 @@ static bool holds(enum check_id check, const uint64_t args[6])
         return own_pair_holds(args[0], type, args[2]);
     case CHECK_FCNTL:
         return command_holds((uint32_t)args[1]);
+    case CHECK_OWN_FCNTL:
+        return own_command_holds((uint32_t)args[1]);
+    case CHECK_OWN_SENDTO: /* flags in 64 bits: who sends has an int */
+        return args[3] <= UINT32_MAX && !(args[3] & (SEND_MORE | SEND_FASTOPEN)) && args[4] == 0;
+    case CHECK_OWN_SENDMSG:
+        return !(args[2] & (SEND_MORE | SEND_FASTOPEN));
     case CHECK_PRCTL:
     case CHECK_PRCTL_DEBUG:
         return prctl_holds((uint32_t)args[0], check == CHECK_PRCTL_DEBUG);

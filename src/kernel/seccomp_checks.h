@@ -43,6 +43,10 @@ enum {
     REQ_VERITY = 0x40806685,
     /* Locks of an open file: no limit counts them, and in a socket nobody sees them. Who asks for them first
      * (F_OFD_GETLK) takes those of a process instead. */
+    /* A signal of the caller's choice to a process of the caller's choice, by way of input (SIGIO). */
+    CMD_SETOWN = 8,
+    CMD_SETSIG = 10,
+    CMD_SETOWN_EX = 15,
     CMD_OFD_GETLK = 36,
     CMD_OFD_SETLK = 37,
     CMD_OFD_SETLKW = 38,
@@ -80,6 +84,7 @@ enum {
     MODE_SOCKET = 0140000,
     RESET_ON_FORK = 0x40000000,
     SEND_MORE = 0x8000,   /* MSG_MORE; like UDP_CORK it keeps datagrams no cgroup counts */
+    SEND_FASTOPEN = 0x20000000, /* connects; Landlock does not ask about it (6.18) */
     READ_NOWAIT = 8,      /* RWF_NOWAIT tells what others have read from a shared file */
     WATCH_READS = 0x31,   /* IN_ACCESS, IN_OPEN, IN_CLOSE_NOWRITE: /usr is the host's own */
     MAP_HUGE = 0x40000,   /* the host's reserve of huge pages is in no memory limit */
@@ -141,6 +146,12 @@ static const struct check checks[CHECK_COUNT] = {
                                   CMD_SETDELEG, CMD_NOTIFY)}}}},
     [CHECK_OWN_IOCTL] = {ALLOW, {{{1, VALUES(REQ_TCGETS, REQ_FIONREAD, REQ_FIONBIO)}}}},
     [CHECK_OWN_LIMIT] = {ALLOW, {{{0, VALUES(0)}}}},
+    [CHECK_OWN_FCNTL] = {DENY_VALUES,
+                         {{{1, VALUES(CMD_OFD_GETLK, CMD_OFD_SETLK, CMD_OFD_SETLKW, CMD_SETLEASE,
+                                      CMD_SETDELEG, CMD_NOTIFY)}},
+                          {{1, VALUES(CMD_SETOWN, CMD_SETSIG, CMD_SETOWN_EX)}}}},
+    [CHECK_OWN_SENDTO] = {ALLOW, {{{3, MASKED(SEND_MORE | SEND_FASTOPEN, 0)}, {4, VALUES(0)}}}},
+    [CHECK_OWN_SENDMSG] = {DENY_BITS, {{{2, 0, SEND_MORE | SEND_FASTOPEN, {0}}}}},
     /* No datagrams: one could be sent to any socket that has a name. */
     [CHECK_OWN_PAIR] = {ALLOW, {{{0, VALUES(FAMILY_UNIX)}, {1, TYPES(TYPE_STREAM, TYPE_SEQPACKET)}, {2, VALUES(0)}}}},
     [CHECK_PRCTL] = {DENY_VALUES,

@@ -641,6 +641,9 @@
     X(FADVISE, EPERM, "advice is not POSIX_FADV_DONTNEED") \
     /* Of the front only. */ \
     X(OWN_IOCTL, EPERM, "request is TCGETS, FIONREAD or FIONBIO") \
+    X(OWN_FCNTL, EPERM, "command is none of those that programs may not have (FCNTL), nor F_SETOWN, F_SETOWN_EX, F_SETSIG") \
+    X(OWN_SENDTO, EPERM, "flags hold neither MSG_MORE nor MSG_FASTOPEN; no address") \
+    X(OWN_SENDMSG, EPERM, "flags hold neither MSG_MORE nor MSG_FASTOPEN") \
     X(OWN_LIMIT, EPERM, "pid is 0, the caller itself") \
     X(OWN_PAIR, EPERM, "UNIX stream or seqpacket, protocol 0") \
     /* With COTO_SECCOMP_NOSETID only. */ \

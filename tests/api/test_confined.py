@@ -3,6 +3,7 @@ and no more, seen from outside."""
 import contextlib
 import ctypes
 import errno
+import fcntl
 import os
 import pathlib
 import re
@@ -297,8 +298,44 @@ def others_of(uid):
             other.kill()
 
 
-def ways_out(it, tcp, udp, other):
+MSG_FASTOPEN = 0x20000000
+
+
+def by_fastopen(it, listening, port):
+    """A connection without connect(2): of a socket that it has, or has made. A kernel that lets it ask says EISCONN of one that listens."""
+    fd = listening if listening is not None else it.call(puppet.SOCKET, socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC, 0)
+    if fd < 0:
+        return fd
+    answer = it.call(puppet.SENDTO, fd, b"by tcp..", 8, MSG_FASTOPEN | socket.MSG_NOSIGNAL, ipv4(port), 16)
+    assert listening is not None or it.call(puppet.CLOSE, fd) == 0
+    return min(answer, 0)
+
+
+def set_owner(it, command, value):
+    """Whom a descriptor tells of its input, and by which signal."""
+    fd = it.call(puppet.OPENAT, puppet.AT_FDCWD, b"/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+    assert fd >= 0
+    answer = it.call(puppet.FCNTL, fd, command, value)
+    assert it.call(puppet.CLOSE, fd) == 0
+    return answer
+
+
+def listening_of(pid, port):
+    """Its number there of the socket that listens at that port of this host; None: it has none."""
+    rows = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    inode = next(row[9] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "0A")
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            if os.readlink(f"/proc/{pid}/fd/{fd}") == f"socket:[{inode}]":
+                return int(fd)
+    return None
+
+
+def ways_out(it, tcp, udp, other, listening=None):
     return {
+        "connect by what is sent": by_fastopen(it, listening, tcp),
+        "an owner of input": set_owner(it, fcntl.F_SETOWN, other),
+        "a signal for input": set_owner(it, 10, signal.SIGKILL),  # F_SETSIG
         "connect by TCP": over_tcp(it, tcp),
         "send by UDP": over_udp(it, udp),
         "an IPv6 socket": made_socket(it, socket.AF_INET6, socket.SOCK_STREAM),
@@ -316,10 +353,11 @@ def test_the_front_reaches_nobody(either):
     """By no socket of its own, whatever its kind, and by no signal; nor does what starts async executions."""
     assert either.run("print(1)").status == 200
     uid = int(status_of(either.front)["Uid"].split()[0])
+    assert listening_of(either.front, either.port) is not None
     with others_of(uid) as others, twin_of(either) as twin:
         for pid in (either.front, starter_of(either)):
             with puppet.Puppet(pid) as it:
-                done = ways_out(it, *others)
+                done = ways_out(it, *others, listening=listening_of(pid, either.port))
                 assert set(done.values()) == {-errno.EPERM}, done
                 assert made_pair(it, socket.SOCK_STREAM) == 0, "control: channels to the launcher"
         with puppet.Puppet(twin) as it:

@@ -4,6 +4,7 @@
 #include "schema/options.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
@@ -30,7 +31,7 @@
 #define GARBAGE 0x12300000000ULL
 #define SIGNED 0xffffffff00000000ULL
 
-static const char *const tier_names[] = {"strict", "default", "debug", "service"};
+static const char *const tier_names[] = {"strict", "default", "debug", "service", "front"};
 
 static uint32_t expected(const struct machine *m, int tier, const struct seccomp_data *data)
 {
@@ -92,7 +93,7 @@ static void try_args(struct machine *m, int tier, int number, const uint64_t low
 static const uint32_t interesting[] = {
     0,          1,          2,          3,          4,          5,          6,
     7,          8,          9,          10,         11,         16,         17,
-    18,         22,         35,         38,         40,         44,         62,
+    15,         18,         22,         35,         38,         40,         44,         62,
     132,        136,        255,        262,        1023,       1024,       1025,
     1026,       1027,       0x1000,     0x2000,     0x4000,     0x6000,     0x8000,
     0xa000,     0xc000,     0xf000,     0x81a4,     0x11a4,     0xc1ed,     0x5411,
@@ -296,6 +297,26 @@ static void test_the_front_makes_few_calls(void **state)
         const struct coto_seccomp_call pair = {ARCH, SYS_socketpair, {AF_UNIX, (uint64_t)type, 0}};
         bool is_own = type == SOCK_STREAM || type == SOCK_SEQPACKET;
         assert_int_equal(coto_seccomp_decide(COTO_SECCOMP_FRONT, 0, &pair, &error), is_own ? COTO_ANSWER_ALLOW : COTO_ANSWER_ERRNO);
+    }
+    for (int command = 0; command < 1100; command++) { /* that of a descriptor's owner: a signal to anybody */
+        const struct coto_seccomp_call call = {ARCH, SYS_fcntl, {0, (uint64_t)command, 0}};
+        bool is_refused = command == F_SETOWN || command == F_SETSIG || command == F_SETOWN_EX ||
+                          coto_seccomp_decide(COTO_SECCOMP_DEFAULT, 0, &call, &error) != COTO_ANSWER_ALLOW;
+        assert_int_equal(coto_seccomp_decide(COTO_SECCOMP_FRONT, 0, &call, &error), is_refused ? COTO_ANSWER_ERRNO : COTO_ANSWER_ALLOW);
+    }
+    /* What is sent goes to who is connected; who is not is not connected by it. */
+    static const struct {
+        uint64_t flags, address;
+        bool is_allowed;
+    } sends[] = {{0, 0, true}, {MSG_NOSIGNAL | MSG_DONTWAIT, 0, true}, {MSG_FASTOPEN, 0, false}, {MSG_FASTOPEN | MSG_NOSIGNAL, 0x1000, false},
+                 {0, 0x1000, false}, {0, GARBAGE, false}};
+    for (size_t i = 0; i < sizeof sends / sizeof sends[0]; i++) {
+        const struct coto_seccomp_call to = {ARCH, SYS_sendto, {0, 0, 0, sends[i].flags, sends[i].address}};
+        const struct coto_seccomp_call message = {ARCH, SYS_sendmsg, {0, 0, sends[i].flags}};
+        bool is_plain = !(sends[i].flags & MSG_FASTOPEN);
+        assert_int_equal(coto_seccomp_decide(COTO_SECCOMP_FRONT, 0, &to, &error), sends[i].is_allowed ? COTO_ANSWER_ALLOW : COTO_ANSWER_ERRNO);
+        assert_int_equal(coto_seccomp_decide(COTO_SECCOMP_FRONT, 0, &message, &error), is_plain ? COTO_ANSWER_ALLOW : COTO_ANSWER_ERRNO);
+        assert_int_equal(coto_seccomp_decide(COTO_SECCOMP_DEFAULT, 0, &to, &error), COTO_ANSWER_ALLOW); /* the control */
     }
     print_message("front: %u instructions, hash %.12s\n", m.program.len, m.program.hash);
 }
