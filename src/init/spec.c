@@ -57,6 +57,9 @@ static int take_filter(struct init_spec *spec, const struct coto_field *field)
 
 static int take_field(struct init_spec *spec, const struct coto_field *field)
 {
+    /* An interpreter that waits does not get to see what is behind it (parked.c), so nobody else may. */
+    if (spec->has_resident && field->tag != COTO_TAG_RESIDENT)
+        return -1;
     uint64_t num = coto_field_value(field);
 
     switch (field->tag) {

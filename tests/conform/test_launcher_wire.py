@@ -539,6 +539,20 @@ def test_no_program_without_the_limits_that_no_group_holds(launch, filters):
         assert stream.start("RLIMIT", limits(*own)).kind == "STARTED"
 
 
+def test_nothing_stands_behind_what_an_interpreter_does_not_get(launch, filters):
+    """An interpreter that waits is handed a frame up to RESIDENT: walls that stand behind it would be those of init's check alone."""
+    got, fd = launch().ask("CREATE", isolation=PROCESS)
+    assert got.kind == "CREATED" and fd is not None, got
+    stream = Stream(fd, filters[0])
+    whole = stream.whole
+    with stream.socket:
+        for name in ("SECCOMP", "LANDLOCK_ABI", "WRITABLE", "RLIMIT", "UID"):
+            stream.whole = {**{it: whole[it] for it in whole if it != name}, "RESIDENT": ["python3", "text"], name: whole[name]}
+            stream.refuses([("bad field", "CONTEXT", 1)])
+        stream.whole = whole
+        assert stream.start("RESIDENT", ["python3", "text"]).kind == "STARTED", "control: behind all of them"
+
+
 def descriptors(it):
     """Which it has, where they are ours to see: of a user's launcher, which is not dumpable, how many it has room for."""
     status = pathlib.Path(f"/proc/{it.process.pid}/status").read_text()
