@@ -8,6 +8,8 @@
  * Each piece has a head with its size, and a mark of whether it is in use that depends on where it lies: whoever frees
  * something twice, or something beyond which was written, ends here. There is one thread that allocates.
  */
+#include "base/own.h"
+
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -30,7 +32,7 @@ struct head {
 
 _Static_assert(sizeof(struct head) == ALIGN, "what follows it is aligned");
 
-static _Alignas(ALIGN) char first[256 << 10]; /* pages that nobody touches cost nothing */
+static COTO_LARGE _Alignas(ALIGN) char first[256 << 10]; /* pages that nobody touches cost nothing */
 static char *next = first, *end = first + sizeof first;
 static struct head *freed[LARGEST + 1];
 static uint64_t secret; /* nobody can make up a mark */

@@ -153,7 +153,7 @@ struct collect {
 
 static void send_data(struct collect *c, int fd, uint64_t size)
 {
-    static char chunk[COTO_FRAME_CHUNK];
+    static COTO_LARGE char chunk[COTO_FRAME_CHUNK];
     struct coto_buf *out = &c->init->out;
 
     while (size > 0 && !c->init->bye) {

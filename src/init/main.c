@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -25,6 +26,7 @@
 
 #define STDIN_WINDOW (256 * 1024)
 #define KILL_AGAIN_MS 10
+#define LARGE_EXEC 8192 /* bytes */
 
 /* gVisor answers EAGAIN for a stream that is full, although it was never made non-blocking. */
 static int write_stream(int fd, const char *data, size_t len)
@@ -94,7 +96,7 @@ static void free_proc(struct init_proc *proc)
 
 static int forward_output(struct init *init, struct init_proc *proc, int which)
 {
-    static char chunk[COTO_FRAME_CHUNK];
+    static COTO_LARGE char chunk[COTO_FRAME_CHUNK];
     ssize_t n = read(proc->fd[which], chunk, sizeof chunk);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -365,6 +367,16 @@ static void take_stream(struct init *init, int fd)
     close(fd);
 }
 
+/* The first program's frame is larger than what follows (core/exec.c: RESIDENT), and many sandboxes wait for long after it. */
+static void give_back(struct coto_frame_reader *reader)
+{
+    const uintptr_t page = 4096, at = (uintptr_t)reader->buf.data;
+    uintptr_t from = (at + 2 * page - 1) / page * page, to = (at + reader->buf.cap) / page * page;
+
+    if (to > from)
+        madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
 static void read_stream(struct init *init)
 {
     size_t room;
@@ -389,9 +401,14 @@ static void read_stream(struct init *init)
     init->reader.buf.len += (size_t)n;
     struct coto_frame frame;
     struct coto_err err = {0};
+    bool was_large = false;
     int got = 0;
-    while (!init->bye && (got = coto_frame_next(&init->reader, &frame, &err)) == 1)
+    while (!init->bye && (got = coto_frame_next(&init->reader, &frame, &err)) == 1) {
         handle(init, &frame);
+        was_large = was_large || (frame.type == COTO_FRAME_EXEC && frame.len > LARGE_EXEC);
+    }
+    if (was_large && init->reader.pos == init->reader.buf.len)
+        give_back(&init->reader);
     if (got < 0) {
         init_send_error(init, 0, &err);
         init->bye = true;

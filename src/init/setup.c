@@ -33,9 +33,9 @@ struct setup {
     struct coto_setup what;
     struct init_root root;
     int labels_fd; /* see step_labels */
-    struct init_aside aside;
     struct coto_ns_set ns, host_ns;
     struct coto_setup_limits limits;
+    struct init_aside aside; /* with a stack, so last */
 };
 
 static int step_aside(struct setup *s, struct coto_err *err)

@@ -128,7 +128,7 @@ static void close_all(int fds[3])
         coto_own_close(&fds[i]);
 }
 
-static _Alignas(16) char stack[192 * 1024]; /* of the child */
+static COTO_LARGE _Alignas(16) char stack[192 * 1024]; /* of the child */
 
 static int tell_refused(int error, struct coto_err *err)
 {

@@ -95,7 +95,7 @@ struct apply {
     int ruleset_fd;
     uint64_t handled;
     const struct coto_landlock_ask *ask;
-    struct walk *walk;
+    struct walk *walk; /* noexec only */
 };
 
 int coto_landlock_abi(void)
@@ -303,11 +303,15 @@ static int grant_execute(const struct apply *apply, int dir, int depth)
     }
 }
 
-static int grant_execute_beside(const struct apply *apply, struct coto_err *err)
+/* Not inlined: its pages of the stack are for noexec only, and everybody else would touch them. */
+static __attribute__((noinline)) int grant_execute_beside(const struct apply *all, struct coto_err *err)
 {
+    struct walk noted, *walk = &noted; /* large: not cleared as a whole */
+    const struct apply with_walk = {all->ruleset_fd, all->handled, all->ask, walk}, *apply = &with_walk;
     const char *const *writable = apply->ask->writable;
-    struct walk *walk = apply->walk;
     struct stat st;
+
+    walk->tree_count = walk->parent_count = 0;
 
     coto_auto_fd root = openat(AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0 || fstat(root, &st))
@@ -364,7 +368,6 @@ static int add_rules(const struct apply *apply, struct coto_err *err)
 
 int coto_landlock_apply(const struct coto_landlock_ask *ask, int *ret_abi, struct coto_err *err)
 {
-    struct walk walk; /* large, and used for noexec only: not cleared as a whole */
     struct ruleset_attr attr = {0};
     int abi = coto_landlock_abi();
     unsigned flags = abi >= 7 ? LOG_OFF_ABI7 : 0;
@@ -384,8 +387,7 @@ int coto_landlock_apply(const struct coto_landlock_ask *ask, int *ret_abi, struc
     coto_auto_fd ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0U);
     if (ruleset < 0)
         return coto_err_set(err, COTO_ERR_SYSTEM, errno, "landlock: create rule set");
-    struct apply apply = {ruleset, attr.handled_fs, ask, &walk};
-    walk.tree_count = walk.parent_count = 0;
+    struct apply apply = {ruleset, attr.handled_fs, ask, NULL};
     if (add_rules(&apply, err))
         return -1;
     if (syscall(SYS_landlock_restrict_self, ruleset, flags)) {

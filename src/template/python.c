@@ -21,6 +21,8 @@
 #include <unistd.h>
 
 #define END ((PyObject *)NULL) /* ends a list of arguments */
+#define REHEARSALS 40
+#define USUAL_ID 3 /* of a copy: init is the first process of its sandbox, A' the second (template.c) */
 
 /* In the order of python.py's TOOLS. */
 enum tool {
@@ -53,6 +55,11 @@ static struct {
     PyObject *main, *builtins, *file, *cached, *native_id, *flush, *read, *from_string, *exec, *zero, *one;
 } words;
 
+/* For the first program: made before, in memory that every copy writes to anyway. */
+static struct {
+    PyObject *argv, *orig_argv, *main;
+} ready;
+
 static bool is_none(enum tool tool)
 {
     return tools[tool] == &_Py_NoneStruct;
@@ -72,6 +79,15 @@ static __attribute__((noreturn)) void give_up(void)
 
 /* ---- before the program ---- */
 
+static void set_native_id(long number)
+{
+    PyObject *id = PyLong_FromLong(number);
+
+    if (!id || PyObject_SetAttr(tools[TOOL_MAIN_THREAD], words.native_id, id))
+        give_up();
+    Py_DecRef(id);
+}
+
 static void after_fork(void)
 {
     if (template_hash_renew())
@@ -81,10 +97,8 @@ static void after_fork(void)
             give_up();
         return;
     }
-    PyObject *id = PyLong_FromLong(syscall(SYS_gettid));
-    if (!id || PyObject_SetAttr(tools[TOOL_MAIN_THREAD], words.native_id, id))
-        give_up();
-    Py_DecRef(id);
+    if (syscall(SYS_gettid) != USUAL_ID)
+        set_native_id(syscall(SYS_gettid));
     /* What the random module's own hook comes to. */
     if (!is_none(TOOL_SEED) && !PyObject_CallFunctionObjArgs(tools[TOOL_SEED], tools[TOOL_RANDOM], END))
         give_up();
@@ -107,12 +121,9 @@ static PyObject *list_of(const struct coto_strv *texts, size_t from)
 
 static void set_path(const char *directory, size_t len)
 {
-    char text[4096];
     PyObject *path = PySys_GetObject("path");
 
-    memcpy(text, directory, len);
-    text[len] = '\0';
-    if (!path || PyList_SetItem(path, 0, PyUnicode_DecodeFSDefault(text)))
+    if (!path || PyList_SetItem(path, 0, PyUnicode_DecodeFSDefaultAndSize(directory, (ptrdiff_t)len)))
         PyErr_Clear();
 }
 
@@ -121,7 +132,7 @@ static PyObject *read_file(const char *path)
     coto_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
     coto_auto_buf buf = {0};
     struct stat st;
-    static char small[16384];
+    char small[2048];
 
     if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode))
         return NULL;
@@ -135,6 +146,15 @@ static PyObject *read_file(const char *path)
     if (coto_fd_read_all(fd, (size_t)1 << 30, &buf))
         return NULL;
     return PyBytes_FromStringAndSize(buf.data, (ptrdiff_t)buf.len);
+}
+
+/* Into the list that is there, of which no program knows yet: to put another into its place writes to the dictionary and the
+ * name as well. */
+static void set_list(const char *name, PyObject *there, PyObject *list)
+{
+    if (!there || PyList_SetSlice(there, 0, PyList_Size(there), list))
+        PySys_SetObject(name, list);
+    Py_DecRef(list);
 }
 
 /* The usual two ways; NULL: python.py does it, and says what is wrong. */
@@ -154,11 +174,8 @@ static PyObject *load_here(const struct coto_strv *argv, PyObject **ret_name)
     PyObject *list = list_of(argv, is_text ? 2 : 1);
     if (is_text)
         PyList_SetItem(list, 0, PyUnicode_DecodeFSDefault("-c"));
-    PySys_SetObject("argv", list);
-    Py_DecRef(list);
-    list = list_of(argv, 0);
-    PySys_SetObject("orig_argv", list);
-    Py_DecRef(list);
+    set_list("argv", ready.argv, list);
+    set_list("orig_argv", ready.orig_argv, list_of(argv, 0));
     set_path(is_text ? "" : file, is_text ? 0 : slash == file ? 1 : (size_t)(slash - file));
     *ret_name = is_text ? words.from_string : PyUnicode_DecodeFSDefault(file);
     return source;
@@ -168,6 +185,7 @@ static PyObject *load(const struct coto_strv *argv, PyObject **ret_name)
 {
     PyObject *source = load_here(argv, ret_name);
 
+    ready.argv = ready.orig_argv = NULL; /* the program's from now on */
     if (source)
         return source;
     PyObject *pair = PyObject_CallFunctionObjArgs(tools[TOOL_LOAD], list_of(argv, 0), END);
@@ -177,7 +195,7 @@ static PyObject *load(const struct coto_strv *argv, PyObject **ret_name)
     return PyTuple_GetItem(pair, 0);
 }
 
-static PyObject *new_main(PyObject *name)
+static PyObject *new_main(void)
 {
     PyObject *module = PyModule_New("__main__");
     PyObject *dict = module ? PyModule_GetDict(module) : NULL;
@@ -185,6 +203,14 @@ static PyObject *new_main(PyObject *name)
     if (!dict || PyDict_SetItem(dict, words.builtins, tools[TOOL_BUILTINS]) ||
         PyDict_SetItem(PyImport_GetModuleDict(), words.main, module))
         give_up();
+    return dict;
+}
+
+static PyObject *main_for(PyObject *name)
+{
+    PyObject *dict = ready.main ? ready.main : new_main();
+
+    ready.main = NULL;
     if (name != words.from_string &&
         (PyDict_SetItem(dict, words.file, name) || PyDict_SetItem(dict, words.cached, &_Py_NoneStruct)))
         give_up();
@@ -271,7 +297,8 @@ static __attribute__((noreturn)) void finish(int status, PyObject *dict)
     _exit(flush(status));
 }
 
-/* What stdin has read ahead is not for the next program; there is nothing behind it now. */
+/* What stdin has read ahead is not for the next program; there is nothing behind it until that has its own. Not as soon as
+ * the program before has ended: it writes to fifteen pages, and often there is no next one. */
 static void forget_stdin(void)
 {
     PyObject *text = tools[TOOL_STDIN] == &_Py_NoneStruct
@@ -289,7 +316,7 @@ static void run_programs(int flags)
     const struct init_spec *spec = template_program();
     PyObject *dict = NULL;
 
-    for (; flags >= 0; flags = template_go()) {
+    for (; flags >= 0; flags = template_go(forget_stdin)) {
         PyObject *name;
         if (flags & TEMPLATE_NEW_ENVIRONMENT &&
             !PyObject_CallFunctionObjArgs(tools[TOOL_TAKE_ENVIRONMENT], list_of(&spec->env, 0), END))
@@ -297,11 +324,10 @@ static void run_programs(int flags)
         if (!dict && access(user_site, F_OK) == 0 && !PyObject_CallFunctionObjArgs(tools[TOOL_USE_USER_SITE], END))
             PyErr_Clear();
         PyObject *source = load(&spec->argv, &name);
-        dict = dict ? dict : new_main(name);
+        dict = dict ? dict : main_for(name);
         int status = run(source, name, dict);
         if (!(flags & TEMPLATE_IS_CONTEXT) || template_done(flush(status)))
             finish(status, dict);
-        forget_stdin();
     }
     _exit(70);
 }
@@ -341,23 +367,41 @@ static PyObject *py_hand_over(PyObject *self, PyObject *args)
     return none();
 }
 
-/* As a copy would, until the interpreter has adapted its code to it. */
-static PyObject *py_rehearse(PyObject *self, PyObject *args)
+/* As a copy would. */
+static void rehearse(void)
 {
     char *program[] = {"python3", "-c", "x = [i for i in range(3)]\nprint(2 + 2, f\"{x!r:>5}\", end=\"\")",
                        NULL};
     const struct coto_strv argv = {.items = program, .count = 3};
     PyObject *name;
 
-    (void)self;
-    (void)args;
     PyObject *source = load(&argv, &name);
-    PyObject *dict = new_main(name);
+    PyObject *dict = main_for(name);
     run(source, name, dict);
     is_quiet();
     PyDict_Clear(dict);
     flush(0);
+}
+
+/* Until the interpreter has adapted its code to it. */
+static PyObject *py_rehearse(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    for (int i = 0; i < REHEARSALS; i++)
+        rehearse();
     return none();
+}
+
+/* Once more, where a copy's objects will be: what its first program finds and replaces lies there then. */
+static void get_ready(bool is_inside)
+{
+    rehearse();
+    if (!is_inside)
+        set_native_id(USUAL_ID);
+    ready.main = new_main();
+    ready.argv = PySys_GetObject("argv");
+    ready.orig_argv = PySys_GetObject("orig_argv");
 }
 
 static PyObject *py_serve(PyObject *self, PyObject *args)
@@ -371,6 +415,7 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
         give_up(); /* copies would share their secret: programs are started the long way instead */
     if (!is_inside)
         template_heap_settle();
+    get_ready(is_inside);
     template_forget_arguments();
     int flags = is_inside ? template_park() : template_serve((int)control, is_simple);
     if (flags < 0)

@@ -401,8 +401,7 @@ def main():
     if more.missing and not is_inside:
         os.write(int(control), b'w' + ', '.join(more.missing).encode()[:500])
     library.hand_over(*tools(care))
-    for _ in range(40):  # until the interpreter is done with adapting its code
-        library.rehearse()
+    library.rehearse()
     take_environment([f'{name}={value}' for name, value in os.environ.items()])
     sys.modules.get('random') and sys.modules['random'].random()
     gc.collect()

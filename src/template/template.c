@@ -52,6 +52,7 @@
 #ifndef PR_GET_TID_ADDRESS
 #define PR_GET_TID_ADDRESS 40
 #endif
+#define BESIDE __attribute__((section(".data"))) /* with what else is small, and not where the large arrays are */
 #define ALL_NAMESPACES                                                                             \
     (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |      \
      CLONE_NEWCGROUP)
@@ -60,7 +61,11 @@
 #define LAST_FD 0x7fffffffu
 #define LAST_OPEN 1023u /* a template has a dozen */
 
+/* The stacks come first, so that their upper ends, where they are used, lie beside the rest: each page that is written to
+ * here is copied for each sandbox. */
 static struct {
+    _Alignas(16) char stack_a[32 * 1024];
+    _Alignas(16) char stack_b[32 * 1024];
     int fds[COTO_TEMPLATE_FDS]; /* as they came: pidfd, channel, cgroup */
     int fd_count;
     struct coto_template_fork ask;
@@ -68,8 +73,6 @@ static struct {
     int *tid;      /* where the C library keeps this thread's id */
     int error;     /* of A or A' */
     void *back[5]; /* B's way back to the template's stack */
-    _Alignas(16) char stack_a[32 * 1024];
-    _Alignas(16) char stack_b[32 * 1024];
 } t;
 
 /* Of the default tier. Programs of another tier load theirs beside it, unless that one allows more: the
@@ -79,11 +82,11 @@ static struct {
     bool is_loaded; /* shared is in force */
 } filter;
 
-static struct init_spec spec;
+static struct init_spec spec BESIDE;
 static int channel = -1; /* to init, while there may be another program */
 static int listener = -1; /* until init has it */
 static int own[2] = {-1, -1}; /* the channel from the first answer on, where state is kept */
-static pid_t self; /* who got the program; it may fork, and what is forked has not */
+static pid_t self BESIDE; /* who got the program; it may fork, and what is forked has not */
 static bool is_inside; /* it was started in the sandbox, by its init */
 static bool is_bounded; /* there: coto_caps_is_bounded, seen while it waits */
 
@@ -244,7 +247,7 @@ int template_serve(int control_fd, bool is_simple)
             if (fork_inside()) {
                 if (!is_simple)
                     call("PyOS_AfterFork_Child");
-                return become_parked(control_fd) ? -1 : template_go();
+                return become_parked(control_fd) ? -1 : template_go(NULL);
             }
             if (!is_simple)
                 call("PyOS_AfterFork_Parent");
@@ -314,10 +317,12 @@ static int leave_out_shared(struct coto_err *err)
 
     if (!filter.is_loaded || spec.filter_len != filter.whole.len || memcmp(spec.filter, filter.whole.code, size) != 0)
         return 0;
-    /* As large as what is there. */
-    if (filter.rest.len > spec.filter_len)
-        return coto_err_set(err, COTO_ERR_INTERNAL, 0, "template: filter");
-    memcpy(spec.filter, filter.rest.code, filter.rest.len * sizeof filter.rest.code[0]);
+    size = filter.rest.len * sizeof filter.rest.code[0];
+    free(spec.filter);
+    spec.filter = malloc(size);
+    if (!spec.filter)
+        return coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "template: filter");
+    memcpy(spec.filter, filter.rest.code, size);
     spec.filter_len = filter.rest.len;
     return 0;
 }
@@ -370,7 +375,7 @@ int template_park(void)
     is_inside = true;
     channel = fcntl(0, F_DUPFD_CLOEXEC, 10);
     is_bounded = coto_caps_is_bounded();
-    return channel < 0 || say_hello() ? -1 : template_go();
+    return channel < 0 || say_hello() ? -1 : template_go(NULL);
 }
 
 /* The profile is there but was not taken on. With an execve it may be: init starts the program anew
@@ -390,7 +395,7 @@ static int check_label(const struct init_report *report, struct coto_err *err)
 /* Walls are raised once; what they are is told with every program. */
 static int raise_walls(const struct init_report **ret_report, struct coto_err *err)
 {
-    static struct init_report report;
+    static struct init_report report BESIDE;
     static bool up;
 
     *ret_report = &report;
@@ -490,7 +495,7 @@ static int send_answer(const struct coto_buf *out)
     return n < 0 ? -1 : 0;
 }
 
-int template_go(void)
+int template_go(void (*forget)(void))
 {
     static char space[COTO_FRAME_MAX + COTO_FRAME_HEADER + 1];
     struct coto_buf buf = {.data = space, .cap = sizeof space};
@@ -502,6 +507,8 @@ int template_go(void)
 
     if (wait_for_program(&buf, fds))
         return -1;
+    if (forget)
+        forget();
     init_spec_fini(&spec);
     spec = (struct init_spec){.labels_fd = fds[3]};
     int failed = take_program(&buf, &proc, &err) || use_stdio(fds, &err) || raise_walls(&report, &err);

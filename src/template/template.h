@@ -15,8 +15,9 @@ int template_serve(int control_fd, bool is_simple);
 /* As serve, for an interpreter that is in the sandbox already, with the channel to init as its stdin:
  * nothing is forked. */
 int template_park(void);
-/* Comes back in the copy, behind all walls, when there is code to run; -1: never. */
-int template_go(void);
+/* Comes back in the copy, behind all walls, when there is code to run; -1: never. `forget`: what there is to do when another
+ * program has come, before it has its streams. */
+int template_go(void (*forget)(void));
 /* A context's program has ended with this status. 0: there may be another; -1: there is none. */
 int template_done(int status);
 /* What is to be run. */
