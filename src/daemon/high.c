@@ -1,6 +1,7 @@
 #include "daemon/high.h"
 
 #include "daemon/ceiling.h"
+#include "kernel/self.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -72,10 +73,15 @@ void coto_high_warn(const struct coto_settings *settings)
 
 void coto_high_warn_beside(const struct coto_settings *settings)
 {
+    struct coto_self self;
+    struct coto_err err = {0};
     sigset_t none;
 
     if (!is_asked_for(settings) || fork() != 0)
         return;
+    /* As the launcher will be, of whose abilities it tells. */
+    if (coto_self_confine(coto_self_launcher_needs(true), NULL, &self, &err))
+        _exit(0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_NAME, "coto-high");
     sigemptyset(&none);

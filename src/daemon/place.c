@@ -140,13 +140,14 @@ static bool is_running(const char *dir)
     return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
 }
 
-static int check_address(const char *where, bool runs, struct coto_err *err)
+/* The lock is looked at only where it matters: a service that starts at that moment would not get it. */
+static int check_address(const char *where, const char *dir, struct coto_err *err)
 {
     if (coto_str_has_prefix(where, "unix:"))
         return check_socket(where + strlen("unix:"), err);
     if (coto_http_try_bind(where, err) == 0)
         return 0;
-    if (err->sys_errno != EADDRINUSE || !runs)
+    if (err->sys_errno != EADDRINUSE || !is_running(dir))
         return err->sys_errno == EADDRINUSE
                    ? coto_err_remedy(err, "another program has it, or a .socket unit that will hand it over: choose another, or end that one")
                    : explain_bind(err);
@@ -157,14 +158,13 @@ static int check_address(const char *where, bool runs, struct coto_err *err)
 static int check_addresses(const struct coto_settings *settings, const char *dir, struct coto_err *err)
 {
     int64_t port = settings->num[COTO_SET_PORT];
-    bool runs = is_running(dir);
     char where[64];
 
     snprintf(where, sizeof where, "127.0.0.1:%d", (int)port);
-    if (port != COTO_SETTING_NONE && check_address(where, runs, err))
+    if (port != COTO_SETTING_NONE && check_address(where, dir, err))
         return -1;
     for (size_t i = 0; i < settings->text[COTO_SET_LISTEN].count; i++)
-        if (check_address(settings->text[COTO_SET_LISTEN].items[i], runs, err))
+        if (check_address(settings->text[COTO_SET_LISTEN].items[i], dir, err))
             return -1;
     return 0;
 }

@@ -203,7 +203,7 @@ static unsigned subordinate(const char *file, const char *name, unsigned number,
     return coto_idmap_subordinate(coto_buf_str(&buf), getuid(), name, number, map);
 }
 
-static bool choose_subuid(struct coto_idmap *map)
+static bool find_subuid(struct coto_idmap *map)
 {
     struct passwd *pw = getpwuid(getuid());
     const char *name = pw ? pw->pw_name : NULL;
@@ -225,6 +225,22 @@ static bool choose_subuid(struct coto_idmap *map)
     }
     map->kind = COTO_MAP_SUBUID;
     return true;
+}
+
+/* A launcher asks for each sandbox, and who has no_new_privs keeps it: the answer of the first time stands. */
+static bool choose_subuid(struct coto_idmap *map)
+{
+    static _Thread_local char never[sizeof((struct coto_idmap *)0)->why];
+
+    if (never[0]) {
+        snprintf(map->why, sizeof map->why, "%s", never);
+        return false;
+    }
+    if (find_subuid(map))
+        return true;
+    if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1)
+        snprintf(never, sizeof never, "%s", map->why);
+    return false;
 }
 
 bool coto_idmap_has_helpers(void)
