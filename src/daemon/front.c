@@ -263,10 +263,12 @@ static void take_files(struct front *f, const struct coto_message *message)
         f->ask->files->count - COTO_FILE_JWT != (int)f->settings->text[COTO_SET_JWT_KEY].count)
         _exit(70); /* the next front starts with the right ones */
     find_copies(f->ask->files, &copies);
-    if (coto_keys_change(f->keys, copies.jwt, jwt_names(f), &err))
-        complain(&err, "reload keys");
-    if (f->tls && copies.has_tls && coto_tls_change(f->tls, &copies.tls, &err))
-        complain(&err, "reload certificates");
+    /* The keeper has found them good, so this is want of memory or of descriptors; who was revoked must not be let in for that. */
+    if (coto_keys_change(f->keys, copies.jwt, jwt_names(f), &err) ||
+        (f->tls && copies.has_tls && coto_tls_change(f->tls, &copies.tls, &err))) {
+        complain(&err, "reload keys and certificates");
+        _exit(70); /* the next front starts with them */
+    }
     coto_http_recycle(f->http);
 }
 
