@@ -152,14 +152,16 @@ struct api_job {
     struct coto_err err;
     char field[64];     /* of the body that err is about; "" none */
     struct coto_buf reply;
-    struct api_lane *lane; /* it waited in */
+    struct api_lane *lane; /* it waits in, or did */
+    bool is_guests; /* by the token of a sandbox only */
     struct api_job *next;
     struct api_job *next_running, **running; /* in its bucket, by id; NULL: in none */
 };
 
-/* Jobs of one tenant that wait for a worker, or have one (queue.c). */
+/* Jobs of one tenant, or of its guests, that wait for a worker, or have one (queue.c). */
 struct api_lane {
     const struct api_tenant *owner; /* only compared: it may be gone already */
+    bool is_guests;
     struct api_job *first, **last;
     unsigned queued, running;
     struct api_lane *next;

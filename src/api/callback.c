@@ -88,7 +88,7 @@ void api_callback_count_lost(struct coto_api *api)
         api->counters.callbacks_lost += lost;
 }
 
-/* One packet: the tenant, NUL, the URL, NUL, the body. */
+/* One packet: whose it counts as, NUL, the URL, NUL, the body. Those of a tenant's guests are counted apart: no tenant's name begins so. */
 void api_callback_send(struct api_job *job)
 {
     const char *url = json_string_value(json_object_get(job->body, "callback_url"));
@@ -96,6 +96,8 @@ void api_callback_send(struct api_job *job)
 
     if (!url)
         return;
+    if (job->is_guests)
+        coto_buf_addc(&packet, '\1');
     coto_buf_add(&packet, job->caller.tenant, strlen(job->caller.tenant) + 1);
     coto_buf_add(&packet, url, strlen(url) + 1);
     write_callback(job, &packet);

@@ -30,7 +30,7 @@ struct api_tenant {
     unsigned in_flight[2][KINDS];
     unsigned sandboxes; /* also those being made */
     atomic_uint boxes;  /* with those of executions; of workers too */
-    unsigned transfers;
+    unsigned transfers[2];
     int64_t sent[2];           /* bytes of bodies that are collected, with those still to come */
     _Atomic int64_t unread[2]; /* bytes of replies that are being written or sent; of workers too */
     double tokens;      /* requests that may be made at once */
@@ -251,6 +251,7 @@ void api_tenant_begin(struct api_job *job)
         return;
     job->flight->holders++;
     job->tenant = job->flight->tenant;
+    job->is_guests = job->flight->guest != NULL;
 }
 
 void api_tenant_adopt(struct api_job *job)
@@ -383,14 +384,17 @@ void api_tenant_drop_box(struct api_tenant *tenant)
 int api_tenant_check_transfers(struct api_call *call)
 {
     const struct api_tenant *tenant = find(call->api, call->caller.tenant);
+    bool is_guests = call->caller.sandbox[0] != '\0';
     unsigned most = (call->api->config.workers + 3) / 4;
-
     unsigned all = call->api->transfers;
-    bool is_first = tenant && tenant->transfers == 0;
+    unsigned its = tenant ? tenant->transfers[0] + tenant->transfers[1] : 0;
+    bool is_first = tenant && tenant->transfers[is_guests] == 0;
 
+    if (tenant && is_guests && tenant->transfers[1] >= api_share_of(api_share_of(most)))
+        return refuse(call, 1, "too many transfers with tokens of sandboxes at once", "workers");
     if (is_first && all < call->api->config.workers / 2)
         return 0;
-    if (all < most && (!tenant || is_first || all < api_share_of(most) || tenant->transfers < (most - all) / 2))
+    if (all < most && (!tenant || is_first || all < api_share_of(most) || its < (most - all) / 2))
         return 0;
     return refuse(call, 1, "too many transfers at once", "workers");
 }
@@ -399,7 +403,7 @@ void api_tenant_count_transfer(struct api_job *job, int by)
 {
     job->api->transfers += (unsigned)by;
     if (job->tenant)
-        job->tenant->transfers += (unsigned)by;
+        job->tenant->transfers[job->is_guests] += (unsigned)by;
 }
 
 /* Whoever is forgotten begins with a whole burst: only who would have that anyway. */

@@ -1,4 +1,5 @@
 """What one tenant may take; the owner on the socket and the holder of the token are two."""
+import concurrent.futures
 import contextlib
 import json
 import subprocess
@@ -167,6 +168,22 @@ def test_all_sandboxes_tokens_together_do_not_either(make_service):
         told = [slow_requests(service, stack, box, 8, 1000) for box in boxes]
         assert told[0][0] is None and told[-1][0] == 429 and "tenant-requests" in told[-1][1]["remedy"], told
         can_do_all(service, boxes[0])
+
+
+def test_executions_and_transfers_of_sandboxes_tokens_leave_workers(make_service):
+    """All four were taken by three sandboxes' programs, the one transfer by an upload that did not end."""
+    service = make_service("--workers=4", "--tenant-requests=32")
+    boxes = [service.create() for _ in range(4)]
+    with contextlib.ExitStack() as stack:
+        pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor())
+        for box in boxes[1:]:
+            stack.callback(service.delete, f"/api/v1/sandbox/{box['sandbox_id']}")
+        going_on = [pool.submit(service.ask, "POST", f"/api/v1/sandbox/{box['sandbox_id']}/execute",
+                                {"code": "import time; time.sleep(100)"}, token=box["access_token"]) for box in boxes[1:]]
+        wait_until(lambda: sum(service.get(f"/api/v1/sandbox/{box['sandbox_id']}").json["state"] == "busy" for box in boxes[1:]) == 3, "their programs")
+        slow_requests(service, stack, boxes[0], 1, 1000, "PUT", "files?path=x")
+        can_do_all(service, boxes[0])
+        assert not any(it.done() for it in going_on), "control: they had not ended"
 
 
 def test_bodies_that_a_sandboxs_token_only_claims(make_service):
