@@ -90,8 +90,8 @@ static __attribute__((constructor)) void begin_early(int argc, char **argv)
         return;
     arguments = argv[0];
     arguments_end = argv[argc - 1] + strlen(argv[argc - 1]) + 1;
-    memset(path, 0, strlen(path));
     unsetenv("LD_PRELOAD");
+    memset(path - sizeof "LD_PRELOAD", 0, sizeof "LD_PRELOAD" + strlen(path)); /* where /proc/self/environ has it */
     begin();
     template_hash_begin();
 }

@@ -180,7 +180,7 @@ def look(pid):
         if os.readlink(f"/proc/{pid}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}"))
     facts["limits"] = read(f"/proc/{pid}/limits")
     facts["descriptors"] = sorted(os.listdir(f"/proc/{pid}/fd"))
-    facts["environment"] = read(f"/proc/{pid}/environ")
+    facts["environment"] = read(f"/proc/{pid}/environ").rstrip("\0") # an interpreter's ends with what it was loaded with, wiped
     facts["oom_score_adj"] = read(f"/proc/{pid}/oom_score_adj")
     facts["mounts"] = sorted(" ".join(line.split()[3:6]) + " " + line.split(" - ")[1].split()[0]
                              for line in read(f"/proc/{pid}/mountinfo").splitlines())

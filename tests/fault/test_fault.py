@@ -20,7 +20,8 @@ WEAK = pathlib.Path(os.environ.get("COTO_TEST_WEAK_BIN") or SOURCE / "build-weak
 EVERY = int(os.environ.get("COTO_FAULT_EVERY", "40"))
 BASELINES = 5 if EVERY == 1 else 3 # runs without faults, per process: how often a call is made differs
 TRIES = 10 # of a call that all of them made
-HAPPEN = 0.9 if EVERY == 1 else 0.7 # of a few, beside other tests
+HAPPEN = 0.9 if EVERY == 1 else 0.7 # of a few, beside other tests; of the pool, whose next sandbox is made when there is time for it, less
+HAPPEN_IN = {"service, pool": 0.8 if EVERY == 1 else 0.7}
 STALE_SECONDS = 12 # coto leaves cgroups alone that are younger, see coto_cgroup_sweep
 
 
@@ -90,7 +91,7 @@ def report(name, hunt, left):
     counts.keep(row)
     assert not hunt.findings + left, "\n".join(hunt.findings + left)
     # Or the test tests nothing. What does not happen is calls of loops that went round less often.
-    assert hunt.happened >= int(len(hunt.tried) * HAPPEN), (hunt.happened, len(hunt.tried))
+    assert hunt.happened >= int(len(hunt.tried) * HAPPEN_IN.get(name, HAPPEN)), (hunt.happened, len(hunt.tried))
 
 
 @pytest.mark.parametrize("name", faults.SCENARIOS)
