@@ -261,6 +261,7 @@ int coto_api_new(const struct coto_api_config *config, struct coto_loop *loop, i
     pthread_mutex_init(&api->control_lock, NULL);
     pthread_mutex_init(&api->ahead_lock, NULL);
     pthread_mutex_init(&api->versions_lock, NULL);
+    pthread_mutex_init(&api->told_lock, NULL);
     pthread_cond_init(&api->control_changed, NULL);
     json_object_seed(0);
     mallopt(M_ARENA_MAX, 2); /* workers hold little at a time: no heap for each of them */
@@ -289,6 +290,7 @@ void coto_api_free(struct coto_api *api)
     api_free_revoked(api);
     api_tenants_expire(api, INT64_MAX);
     coto_buf_fini(&api->versions);
+    coto_buf_fini(&api->told);
     coto_buf_fini(&api->openapi);
     free(api);
 }

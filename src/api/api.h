@@ -259,6 +259,11 @@ struct coto_api {
     unsigned ahead_starting;
     pthread_mutex_t versions_lock;
     struct coto_buf versions; /* under its lock; see versions.c */
+    pthread_mutex_t told_lock;
+    struct coto_buf told; /* with the next three, under its lock; see coto_api_capabilities */
+    unsigned told_life, told_turn; /* of launcher and settings */
+    int64_t told_until_us;
+    int64_t tended_us; /* when the tick last did what it does once a second */
     _Atomic int64_t ahead_used_us; /* when a program was last there for one; 0: never */
 };
 
@@ -274,7 +279,7 @@ void coto_api_set_launcher(struct coto_api *api, int control_fd);
 void coto_api_handle(struct coto_http_request *request, void *arg);
 /* Looks at the pool until it has its minimum, for /readyz; arg is the API. */
 void coto_api_watch_pool(void *arg);
-/* Ends what is idle too long or too old; calls itself again. */
+/* Ends what is idle too long or too old, and tidies up once a second; calls itself again. */
 void coto_api_tick(void *arg);
 
 /* endpoint functions: called on the loop with the body collected */

@@ -334,9 +334,13 @@ void api_execute_none(struct api_job *job)
     if (job->err.kind ||
         api_body_policy(job, job->sandbox ? &job->sandbox->policy : NULL) || api_body_code(job))
         return;
+    if (job->is_stream)
+        api_events_begin(job);
     coto_core_cancelled(&job->plan, coto_launch_driver(job->plan.isolation), &job->result);
     job->has_result = true;
     note_lifetime(job);
+    if (job->is_stream)
+        api_events_end(job);
     api_record_end(job);
     if (job->sandbox)
         write_execution(job);

@@ -369,24 +369,41 @@ static void expire(struct coto_api *api, struct api_sandbox *s, int64_t now)
     api_job_expire(s->job);
 }
 
-void coto_api_tick(void *arg)
+/* Ends those whose time is over; when the next lifetime is, at most so long from now. */
+static int64_t expire_all(struct coto_api *api, int64_t now, int64_t wait_ms)
 {
-    struct coto_api *api = arg;
-    int64_t now = coto_clock_us();
-    int64_t wait_ms = TICK_MS; /* shorter when a lifetime ends before that */
-
-    give_back();
     for (int i = 0; i < API_BUCKETS; i++) {
         for (struct api_sandbox *s = api->buckets[i], *next; s; s = next) {
             next = s->next;
             int64_t left = left_ms(api, s, now);
             if (left > 0 && left < wait_ms)
-                wait_ms = left < TICK_LEAST_MS ? TICK_LEAST_MS : left;
+                wait_ms = left;
             expire(api, s, now);
         }
     }
+    return wait_ms;
+}
+
+/* Walks over all that there is, which no tenant's lifetimes make more frequent. */
+static void tend(struct coto_api *api, int64_t now)
+{
+    give_back();
     api_ahead_refill(api);
     api_forget_revoked(api, (int64_t)time(NULL));
     api_tenants_expire(api, now);
-    coto_loop_timer(api->loop, wait_ms, coto_api_tick, api);
+    api->tended_us = now;
+}
+
+void coto_api_tick(void *arg)
+{
+    struct coto_api *api = arg;
+    int64_t now = coto_clock_us();
+    int64_t untended_ms = (now - api->tended_us) / 1000;
+
+    if (untended_ms >= TICK_MS) {
+        tend(api, now);
+        untended_ms = 0;
+    }
+    int64_t wait_ms = expire_all(api, now, TICK_MS - untended_ms);
+    coto_loop_timer(api->loop, wait_ms < TICK_LEAST_MS ? TICK_LEAST_MS : wait_ms, coto_api_tick, api);
 }

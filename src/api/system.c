@@ -12,6 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define TOLD_MS 10000     /* a reply about capabilities is good for that */
+#define TOLD_PART_MS 1000 /* and one for which not all could be asked */
+
 void coto_api_healthz(struct api_call *call)
 {
     static const char text[] = "{\"status\":\"ok\"}\n";
@@ -364,34 +367,74 @@ static struct coto_sandbox *ask_limits(struct api_job *job)
     return box;
 }
 
-static void say_all(struct api_job *job, bool has_standard, bool has_high, const struct coto_err *why, const struct coto_self *launcher)
+/* False: some of it may be otherwise in a moment. */
+static bool say_all(struct api_job *job, bool has_standard, bool has_high, const struct coto_err *why, const struct coto_self *launcher)
 {
     struct coto_sandbox *asked = has_standard ? ask_limits(job) : NULL;
 
     say_capabilities(job, asked, has_high, why, launcher);
     if (asked)
         asked->driver->destroy(asked, NULL);
+    return asked || !has_standard;
 }
 
-/* Not what the host is thought to give: what a sandbox of the default policy has got, and one that asks for more limits. */
-static void try_one(struct api_job *job, int channel_fd)
+/* Not what the host is thought to give: what a sandbox of the default policy has got, and one that asks for more limits.
+ * Returns for how long the reply is good. */
+static int64_t try_one(struct api_job *job)
 {
     static const char code[] = "pass";
-
-    (void)channel_fd; /* may be another one by then: the job knows */
+    bool is_all = false;
     bool has_standard = coto_ceiling_has_word(job->api->config.levels, "standard");
     job->body = json_pack("{s:s, s:s}", "code", code, "isolation_level", has_standard ? "standard" : "high");
     if (!job->body || api_body_policy(job, NULL) || api_body_code(job) ||
         api_box_new(job, &job->plan, NULL, &job->box))
-        return;
+        return 0;
     struct coto_run_in in = {.sandbox = job->box, .first_proc = 1};
     struct coto_err why = {0};
     struct coto_self launcher;
-    job->destroy_box = true;
     api_run_plan(job, &in);
     bool has_high = ask_high(job, *job->channel, &why);
     if (!job->err.kind && !coto_launch_get_self(*job->channel, &launcher, &job->err))
-        say_all(job, has_standard, has_high, &why, &launcher);
+        is_all = say_all(job, has_standard, has_high, &why, &launcher);
+    job->box->driver->destroy(job->box, NULL);
+    return job->err.kind ? 0 : is_all ? TOLD_MS : TOLD_PART_MS;
+}
+
+/* With the lock held. In a job of its own: whoever asks and goes away at once would else have it begun anew each time. */
+static void try_for_all(struct api_job *job)
+{
+    struct coto_api *api = job->api;
+    struct api_job trial = {.api = api, .in_fd = -1, .cancel_fd = -1, .channel = job->channel, .life = job->life,
+                            .plan = {.rootfs = {.fd = -1}}};
+
+    api->told_turn = api->pool_turn;
+    int64_t good_ms = try_one(&trial);
+    job->err = trial.err;
+    job->life = api->told_life = trial.life;
+    coto_buf_fini(&api->told);
+    api->told = trial.reply;
+    api->told_until_us = trial.reply.failed ? 0 : coto_clock_us() + good_ms * 1000;
+    if (trial.has_result)
+        coto_result_fini(&trial.result);
+    json_decref(trial.body);
+    coto_plan_fini(&trial.plan);
+    coto_policy_fini(&trial.policy);
+    coto_buf_fini(&trial.code);
+}
+
+/* Its two sandboxes count against nobody. So there is one reply for all who ask within some seconds, and whoever asks
+ * meanwhile waits for it; the next launcher, or other settings, may have another one. */
+static void tell(struct api_job *job, int channel_fd)
+{
+    struct coto_api *api = job->api;
+
+    (void)channel_fd; /* may be another one by then: the job knows */
+    pthread_mutex_lock(&api->told_lock);
+    if (coto_clock_us() >= api->told_until_us || api->told_life != api->life || api->told_turn != api->pool_turn)
+        try_for_all(job);
+    if (!job->err.kind)
+        coto_buf_add(&job->reply, api->told.data, api->told.len);
+    pthread_mutex_unlock(&api->told_lock);
 }
 
 void coto_api_capabilities(struct api_call *call)
@@ -400,7 +443,7 @@ void coto_api_capabilities(struct api_call *call)
 
     if (!job)
         return;
-    job->run = try_one;
+    job->run = tell;
     job->done = nothing;
     api_submit(job);
 }

@@ -295,7 +295,7 @@ static void end_job(struct api_job *job, eventfd_t why)
 
     eventfd_write(job->cancel_fd, why);
     api_flow_cancel(job);
-    if (!job->is_execution || job->is_stream || !unqueue(&api->workers, job))
+    if (!job->is_execution || !unqueue(&api->workers, job))
         return;
     /* What a front before this one has begun is still waited for. */
     job->is_unbegun = job->needs_no_launcher = !job->is_apart;

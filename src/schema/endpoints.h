@@ -60,7 +60,7 @@ enum coto_how { COTO_HOW_PLAIN, COTO_HOW_LIVE, COTO_HOW_UPLOAD };
     X(artifacts, "GET", "/api/v1/sandbox/{id}/artifacts", SANDBOX, PLAIN, none, artifacts, 200, \
       "files that programs left in output/; each is at files?path=output/NAME") \
     X(capabilities, "GET", "/api/v1/capabilities", SERVICE, PLAIN, none, capabilities, 200, \
-      "what this host can enforce") \
+      "what this host can enforce; asked of it every ten seconds at most") \
     X(openapi, "GET", "/openapi.json", OPEN, PLAIN, none, json, 200, \
       "this document") \
     X(healthz, "GET", "/healthz", OPEN, PLAIN, none, health, 200, \

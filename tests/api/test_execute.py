@@ -3,12 +3,15 @@ import base64
 import concurrent.futures
 import hashlib
 import json
+import os
 import re
+import signal
 
 import pytest
 
 from cli.helpers import CGROUPS, only
 
+from .daemon import Daemon
 from .helpers import ROOT, wait_until
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -528,7 +531,39 @@ def test_capabilities_tell_versions(make_service):
     assert versions["bash"].startswith("GNU bash, version ") and all("\n" not in line for line in versions.values())
     before = handed_out(service)
     assert service.get("/api/v1/capabilities").json["language_versions"] == versions
-    assert (first, handed_out(service) - before) == (3, 2)  # and what the rest was asked of (system.c)
+    assert (first, handed_out(service) - before) == (3, 0)  # and what the rest was asked of (system.c)
+
+
+@pytest.fixture
+def own():
+    it = Daemon("--node-ahead=0", "--pool-min=1", "--pool-max=2", "--max-sandboxes=8")
+    yield it
+    it.__exit__()
+
+
+def test_capabilities_are_asked_for_once_for_all_who_ask(own):
+    """Their sandboxes count against nobody: who asked often enough kept everybody from having one."""
+    def ask(sandboxes):
+        before = handed_out(own)
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            replies = list(pool.map(own.get, ["/api/v1/capabilities"] * 40))
+        assert {reply.status for reply in replies} == {200} and len({reply.body for reply in replies}) == 1, replies
+        assert handed_out(own) - before == sandboxes
+        return replies[0].json
+
+    config = own.room / "serve.yaml"
+    config.write_text("idle: 60s\n")
+    own.start(f"--config={config}")
+    told, killed = ask(3), own.launcher
+    os.kill(killed, signal.SIGKILL)
+    assert own.run("print(1)").status == 200 and own.launcher not in (0, killed)
+    assert ask(2) == told, "the next one was asked"
+    config.write_text("idle: 70s\n")
+    own.signal(signal.SIGHUP)
+    own.wait_for_message("reloaded")
+    wait_until(lambda: own.create()["idle_seconds"] == 70, "other settings")
+    assert ask(2) == told
+    assert own.stop() == 0
 
 
 FORGED = """

@@ -1,6 +1,7 @@
 """How long a sandbox lasts: with its first execution, or until its times are over."""
 import os
 import signal
+import threading
 
 import pytest
 
@@ -291,6 +292,25 @@ def test_what_still_waits_ends_too(own):
     assert (reply.status, reply.json["verdict"], reply.json["limit"], reply.json["output"]) == (200, "timeout", "lifetime", "")
     assert "lifetime" in reply.json["state_note"] and is_gone(own, box)
     assert own.get(f"/api/v1/executions/{first}").json["state"] == "running", "control"
+    own.delete(f"/api/v1/executions/{first}")
+    assert own.stop() == 0
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["lifetime", "delete"])
+def test_a_stream_that_still_waits_ends_too(own, asked):
+    own.start("--workers=1", "--lifetime=600s" if asked else "--lifetime=4s")
+    box = make(own)
+    first = own.post("/api/v1/run", code="import time; time.sleep(30)", **{"async": True}).json["execution_id"]
+    wait_until(lambda: own.get(f"/api/v1/executions/{first}").json["state"] == "running", "what it has to do")
+    deleter = threading.Timer(1, own.delete, [box])
+    if asked:
+        deleter.start()
+    with Stream(own, f"{box}/execute", code="print(1)") as stream:
+        (begun, start), (name, result) = stream
+    assert (begun, name, start["execution_id"]) == ("start", "result", result["execution_id"])
+    assert (result["verdict"], result["limit"], result["output"]) == (("killed", None, "") if asked else ("timeout", "lifetime", ""))
+    assert own.get(f"/api/v1/executions/{first}").json["state"] == "running", "control"
+    wait_until(lambda: is_gone(own, box), "the end of its sandbox")
     own.delete(f"/api/v1/executions/{first}")
     assert own.stop() == 0
 
