@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "daemon/clash.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -140,11 +141,22 @@ static bool is_running(const char *dir)
     return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
 }
 
+/* In there it can be, once that is made. */
+static int check_unix(const char *path, const char *dir, struct coto_err *err)
+{
+    char above[4096];
+
+    if (check_socket(path, err))
+        return -1;
+    name_above(path, above, sizeof above);
+    return strcmp(above, dir) == 0 ? 0 : check_above(path, err);
+}
+
 /* The lock is looked at only where it matters: a service that starts at that moment would not get it. */
 static int check_address(const char *where, const char *dir, struct coto_err *err)
 {
     if (coto_str_has_prefix(where, "unix:"))
-        return check_socket(where + strlen("unix:"), err);
+        return check_unix(where + strlen("unix:"), dir, err);
     if (coto_http_try_bind(where, err) == 0)
         return 0;
     if (err->sys_errno != EADDRINUSE || !is_running(dir))
@@ -155,37 +167,72 @@ static int check_address(const char *where, const char *dir, struct coto_err *er
     return 0;
 }
 
+static int refuse_count(const char *where, struct coto_err *err)
+{
+    coto_err_set(err, COTO_ERR_USAGE, 0, "listen '%s': there are %d addresses before it, with socket and port, and no room for more", where,
+                 COTO_PLACE_SOCKETS);
+    return coto_err_remedy(err, "leave some out: 0.0.0.0 and [::] stand for all addresses of this host");
+}
+
+/* In the order in which a start opens them; `setting` names whose it is. */
+struct wanted {
+    const char *where[COTO_PLACE_SOCKETS], *setting[COTO_PLACE_SOCKETS];
+    int count;
+};
+
+static int refuse_twice(const struct wanted *them, int mine, int other, struct coto_err *err)
+{
+    coto_err_set(err, COTO_ERR_USAGE, 0, "listen '%s': %s has '%s' already, and both cannot be had", them->where[mine], them->setting[other],
+                 them->where[other]);
+    return coto_err_remedy(err, coto_str_has_prefix(them->where[mine], "unix:") ? "leave one of the two out (--socket=none), or name another path"
+                                                                               : "leave one of the two out (--port=none), or choose another port");
+}
+
+/* What this host has to say is asked for each alone: bound at once but not listened at, they would not collide. */
+static int want(struct wanted *them, const char *where, const char *setting, const char *dir, struct coto_err *err)
+{
+    int mine = them->count;
+
+    if (mine == COTO_PLACE_SOCKETS)
+        return refuse_count(where, err);
+    them->where[mine] = where;
+    them->setting[mine] = setting;
+    for (int i = 0; i < mine; i++)
+        if (coto_clash(them->where[i], where))
+            return refuse_twice(them, mine, i, err);
+    them->count++;
+    return check_address(where, dir, err);
+}
+
 static int check_addresses(const struct coto_settings *settings, const char *dir, struct coto_err *err)
 {
+    const char *asked = coto_settings_text(settings, COTO_SET_SOCKET);
+    const struct coto_strv *listen = &settings->text[COTO_SET_LISTEN];
     int64_t port = settings->num[COTO_SET_PORT];
-    char where[64];
+    char local[4096 + 32], loopback[64];
+    struct wanted them = {0};
 
-    snprintf(where, sizeof where, "127.0.0.1:%d", (int)port);
-    if (port != COTO_SETTING_NONE && check_address(where, dir, err))
+    snprintf(local, sizeof local, *asked ? "unix:%s" : "unix:%s/api.sock", *asked ? asked : dir);
+    snprintf(loopback, sizeof loopback, "127.0.0.1:%d", (int)port);
+    if (strcmp(asked, "none") != 0 && want(&them, local, "socket", dir, err))
         return -1;
-    for (size_t i = 0; i < settings->text[COTO_SET_LISTEN].count; i++)
-        if (check_address(settings->text[COTO_SET_LISTEN].items[i], dir, err))
+    if (port != COTO_SETTING_NONE && want(&them, loopback, "port", dir, err))
+        return -1;
+    for (size_t i = 0; i < listen->count; i++)
+        if (want(&them, listen->items[i], "listen", dir, err))
             return -1;
     return 0;
 }
 
 int coto_place_check(const struct coto_settings *settings, struct coto_err *err)
 {
-    const char *asked = coto_settings_text(settings, COTO_SET_SOCKET);
-    char dir[4096], above[4096], path[sizeof dir + 16];
+    char dir[4096];
     struct stat st;
 
     name_dir(settings, dir, sizeof dir);
     if (lstat(dir, &st) == 0 ? check_dir(dir, err) : check_above(dir, err))
         return -1;
-    bool has_socket = strcmp(asked, "none") != 0;
     strip_slashes(dir);
-    snprintf(path, sizeof path, *asked ? "%s" : "%s/api.sock", *asked ? asked : dir);
-    if (has_socket && check_socket(path, err))
-        return -1;
-    name_above(asked, above, sizeof above);
-    if (*asked && has_socket && strcmp(above, dir) != 0 && check_above(asked, err)) /* in there it can be, once that is made */
-        return -1;
     return check_addresses(settings, dir, err);
 }
 
@@ -280,8 +327,7 @@ static int add_socket(struct coto_place *place, const char *where, bool is_tls,
     struct coto_place_socket *s = &place->sockets[place->socket_count];
 
     if (place->socket_count == COTO_PLACE_SOCKETS)
-        return coto_err_set(err, COTO_ERR_USAGE, 0, "listen: more than %d addresses",
-                            COTO_PLACE_SOCKETS);
+        return refuse_count(where, err);
     *s = (struct coto_place_socket){.is_tls = is_tls};
     s->fd = coto_http_bind(where, s->where, err);
     if (s->fd >= 0) {

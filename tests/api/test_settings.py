@@ -230,6 +230,36 @@ def test_check_of_addresses_that_cannot_be_had(production):
     assert serve("--check", f"--port={port}").returncode == 0, "control: it is let go"
 
 
+@pytest.mark.parametrize("more, words", [
+    (["--listen=unix:{room}/none/x.sock"], ["make '{room}/none/x.sock'", "let this user write there"]),
+    (["--listen=127.0.0.1:{a}", "--listen=127.0.0.1:{a}"], ["listen '127.0.0.1:{a}': listen has '127.0.0.1:{a}' already", "choose another port"]),
+    (["--port={a}", "--listen=0.0.0.0:{a}"], ["listen '0.0.0.0:{a}': port has '127.0.0.1:{a}' already", "--port=none"]),
+    (["--listen=127.0.0.1:{b}", "--listen=127.0.0.1:{a}", "--listen=0.0.0.0:{a}"], ["listen '0.0.0.0:{a}': listen has '127.0.0.1:{a}' already"]),
+    (["--listen=unix:{room}/x.sock", "--listen=unix:{room}//x.sock"], ["listen 'unix:{room}//x.sock': listen has 'unix:{room}/x.sock' already", "name another path"]),
+    (["--socket={room}/x.sock", "--listen=unix:{room}/x.sock"], ["listen 'unix:{room}/x.sock': socket has", "--socket=none"]),
+    ([f"--listen=127.0.{i}.1:{{a}}" for i in range(33)], ["listen '127.0.32.1:{a}': there are 32 addresses before it", "0.0.0.0 and [::]"]),
+])
+def test_check_of_addresses_that_cannot_be_had_together(production, more, words):
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        names = {"room": production.room, "a": one.getsockname()[1], "b": two.getsockname()[1]}
+    more, words = ([text.format(**names) for text in them] for them in (more, words))
+    names = [text[2:].split("=")[0] for text in more]
+    flags = [f"--{key}={value}" for key, value in production.settings.items() if key not in names]
+    same_as_start(production, words, *flags, *more)
+    without = [text for text in more if text != more[-1]]
+    done = serve("--check", *flags, *without, *([] if "listen" in str(without) else ["--listen=127.0.0.1:0"]))
+    assert done.returncode == 0, f"control: without the last one {done}"
+
+
+def test_check_of_addresses_that_can_be_had_together(production):
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        port = one.getsockname()[1]
+    flags = [f"--{key}={value}" for key, value in production.settings.items() if key not in ("listen", "port", "socket")]
+    listen = (f"127.0.0.2:{port}", "127.0.0.1:0", "127.0.0.1:0", f"unix:{production.room}/x.sock")
+    done = serve("--check", *flags, f"--port={port}", f"--socket={production.room}/y.sock", *(f"--listen={one}" for one in listen))
+    assert done.returncode == 0, done
+
+
 def test_check_beside_the_service_that_has_the_address(service):
     service.start()
     flags = f"--runtime-dir={service.runtime}", f"--state-dir={service.state}", f"--port={service.port}"
