@@ -28,6 +28,14 @@ static int make_one(const char *path, unsigned mode, struct coto_err *err)
                            getenv("HOME") && *getenv("HOME") ? getenv("HOME") : "its home");
 }
 
+/* "keys/" and "keys/." are keys, and not what is above something private. */
+static void strip_end(char *path)
+{
+    for (size_t n = strlen(path); n > 1; path[--n] = '\0')
+        if (path[n - 1] != '/' && !(path[n - 1] == '.' && path[n - 2] == '/'))
+            return;
+}
+
 int coto_newfile_make_dir(const char *dir, struct coto_err *err)
 {
     char path[4096];
@@ -36,6 +44,7 @@ int coto_newfile_make_dir(const char *dir, struct coto_err *err)
     if (len == 0 || len >= sizeof path)
         return coto_err_set(err, COTO_ERR_USAGE, 0, "directory '%.80s': not a path", dir);
     memcpy(path, dir, len + 1);
+    strip_end(path);
     for (char *slash = path; (slash = strchr(slash + 1, '/'));) {
         *slash = '\0';
         if (make_one(path, 0755, err))

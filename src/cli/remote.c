@@ -65,7 +65,7 @@ static bool can_travel(const struct coto_policy *policy, enum coto_opt opt)
     if (opt == COTO_OPT_ISOLATION)
         return level_of(policy);
     return is_limit(opt) || opt == COTO_OPT_LANG || opt == COTO_OPT_ENV ||
-           opt == COTO_OPT_TIMEOUT || opt == COTO_OPT_COPY || opt == COTO_OPT_ARTIFACTS ||
+           opt == COTO_OPT_TIMEOUT || opt == COTO_OPT_COPY || opt == COTO_OPT_ARTIFACTS || opt == COTO_OPT_COLD ||
            !coto_opt_is_policy(opt);
 }
 
@@ -239,6 +239,8 @@ static int write_request(const struct coto_job *job, bool stdin_is_code, struct 
         coto_json_str(&json, "profile", coto_policy_str(policy, COTO_OPT_PROFILE));
     if (is_set(policy, COTO_OPT_ISOLATION))
         coto_json_str(&json, "isolation_level", level_of(policy));
+    if (is_set(policy, COTO_OPT_COLD))
+        coto_json_bool(&json, "cold", coto_policy_num(policy, COTO_OPT_COLD) != 0);
     add_limits(&json, policy);
     if (is_set(policy, COTO_OPT_COPY) && coto_cli_add_files(&json, policy, err))
         return -1;

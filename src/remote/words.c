@@ -18,7 +18,7 @@ static const struct {
     {"timeout_seconds", "--timeout"}, {"isolation_level", "--isolation"}, {"language", "--lang"},
     {"profile", "--profile"},         {"artifacts", "--artifacts"},       {"files", "--copy"},
     {"env", "--env"},                 {"args", "arguments"},              {"code", "the code"},
-    {"stdin", "standard input"},      {"stdin_base64", "standard input"},
+    {"stdin", "standard input"},      {"stdin_base64", "standard input"}, {"cold", "--cold"},
 };
 
 static const char *row_of(const char *field, size_t len)

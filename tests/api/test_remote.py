@@ -58,7 +58,8 @@ def server(service):
     (["-"], b"print(1)\n"),
     (["--artifacts=/nowhere", "--", "sh", "-c", "echo x > output/f; ln -s f output/link"], b""),
     (["--env", "A" * 300 + "=b", "-c", "import os; print(max(map(len, os.environ)))", "--lang", "python"], b""),
-], ids=range(17))
+    (["--cold", "-c", "print(2+2)", "--lang", "python"], b""),
+], ids=range(18))
 def test_as_without(service, tmp_path, arguments, stdin):
     arguments = [word.replace("/nowhere", str(tmp_path)) if word.startswith("--artifacts") else word for word in arguments]
     here, there = coto(*arguments, stdin=stdin), coto(server(service), *arguments, stdin=stdin)
@@ -231,6 +232,11 @@ def fields_of(*flags):
 @pytest.mark.parametrize("flags, level", [([], None), (["--isolation=process"], "standard"), (["--isolation=container"], "high")])
 def test_levels(flags, level):
     assert fields_of(*flags).get("isolation_level") == level
+
+
+@pytest.mark.parametrize("flags, cold", [([], None), (["--cold"], True), (["--cold=false"], False)])
+def test_cold(flags, cold):
+    assert fields_of(*flags).get("cold") is cold
 
 
 @pytest.mark.skipif(not shutil.which("runsc", path="/usr/sbin:/usr/bin:/sbin:/bin"), reason="needs runsc")

@@ -224,6 +224,12 @@ def test_keygen_files(umask, tmp_path):
         assert len(list(folder.iterdir())) == (1 if alg == "HS256" else 2)
 
 
+@pytest.mark.parametrize("end", ["", "/", "//", "/.", "/./"])
+def test_keygen_makes_a_private_directory(end, tmp_path):
+    ok(coto("token", "keygen", "es256", f"{tmp_path}/above/keys{end}", umask=0o022))
+    assert (mode(tmp_path / "above"), mode(tmp_path / "above" / "keys")) == (0o755, 0o700)
+
+
 def test_keygen_overwrites_nothing(tmp_path):
     private, public = keygen("es256", tmp_path)
     before = private.read_bytes()
