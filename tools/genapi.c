@@ -43,7 +43,7 @@ static const char tail[] =
     "sandbox's lifetime ends, while it waits for its turn has `start` and `result` at once. What Python prints comes when it\n"
     "is printed ([SANDBOX.md](SANDBOX.md)). `data_base64` stands beside `data` where bytes are no UTF-8 text. A\n"
     "client that takes nothing for five seconds is dropped once 1 MiB waits for it; the run goes on and its outcome is at\n"
-    "`GET /api/v1/executions/{id}`. A client that disconnects ends the run, streaming or not, and so does one that closes its half of the connection after the request.\n"
+    "`GET /api/v1/executions/{id}`. A client that disconnects ends the run, streaming or not, and so does one that closes its half of the connection after the request; in a kept sandbox the interpreter ends with it, and its state. A run with an `Idempotency-Key` goes on: whoever has one comes back for the answer.\n"
     "\n"
     "## Async\n"
     "\n"

@@ -409,12 +409,12 @@ static int take_file(struct api_job *job, const json_t *item, size_t index,
     if (api_path(job->plan.workdir, json_string_value(json_object_get(item, "path")), &target,
                  &job->err))
         return blame_path(job, where);
+    if (is_code(&job->plan, coto_buf_str(&target)))
+        return fail(job, where, "is where the code itself goes", "give the file another name");
     if (is_there(&job->plan, coto_buf_str(&target)))
         return fail(job, where, "another of the files has it too", "give each a path of its own");
     if (check_place(job, where, coto_buf_str(&target)))
         return -1;
-    if (is_code(&job->plan, coto_buf_str(&target)))
-        return fail(job, name, "is where the code itself goes", "give the file another name");
     if (text)
         coto_buf_add(&data, json_string_value(text), json_string_length(text));
     else if (coto_base64_take(&data, json_string_value(coded), json_string_length(coded)))

@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "report/json.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -210,6 +211,28 @@ static bool may_answer(struct api_job *job)
     return false;
 }
 
+/* Something could not be put into place before the program was started: which of the request's texts it was. */
+static void name_file(struct api_job *job)
+{
+    json_t *file;
+    size_t i;
+
+    if (job->has_result || job->err.kind != COTO_ERR_INPUT || job->field[0])
+        return;
+    if (job->err.sys_errno == ENOSPC)
+        job->status = 413;
+    json_array_foreach(json_object_get(job->body, "files"), i, file) {
+        const char *path = json_string_value(json_object_get(file, "path"));
+        char quoted[512];
+        snprintf(quoted, sizeof quoted, "'%s'", path ? path : "");
+        if (!path || !strstr(job->err.text, quoted))
+            continue;
+        snprintf(job->field, sizeof job->field, "files[%zu].path", i);
+        return;
+    }
+    snprintf(job->field, sizeof job->field, "code");
+}
+
 /* ---- run ---- */
 
 static void write_run(struct api_job *job)
@@ -234,6 +257,7 @@ static void run_once(struct api_job *job, int channel_fd)
     struct coto_run_in in = {.sandbox = job->box, .first_proc = 1, .ahead = ahead};
     job->destroy_box = true;
     api_run_plan(job, &in);
+    name_file(job);
     if (may_answer(job))
         write_run(job);
 }
@@ -313,6 +337,9 @@ static void execute(struct api_job *job, int channel_fd)
     coto_launch_use(s->box, channel_fd, &s->plan);
     s->next_proc += (unsigned)job->plan.stage_count;
     api_run_plan(job, &in);
+    name_file(job);
+    if (job->status == 413)
+        coto_err_remedy(&job->err, "remove files from the sandbox, or create one with a larger resource_limits.disk_mb");
     if (may_answer(job))
         write_execution(job);
 }

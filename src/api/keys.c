@@ -4,7 +4,7 @@
  * A key belongs to a tenant and to the first request that came with it; another request
  * with the same key is refused. What comes with the token of one sandbox has keys of its own: whoever
  * holds such a token could otherwise use up the keys of its service. While the first one runs the second is refused too (409, try
- * again). Answers are kept for a day, with the record of what they tell. Errors are not kept: whoever
+ * again), also when its client has gone: it goes on then, and is done once. Answers are kept for a day, with the record of what they tell. Errors are not kept: whoever
  * was refused may try again with the same key. After a crash of the service the request runs anew.
  */
 #include "api/api.h"

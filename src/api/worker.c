@@ -29,7 +29,7 @@ static void on_gone(struct coto_http_request *request, void *arg)
     (void)request;
     job->request = NULL;
     api_flow_gone(job);
-    if (!job->is_dropped && !job->is_async)
+    if (!job->is_dropped && !job->is_async && !job->key) /* who has a key comes back for the answer */
         eventfd_write(job->cancel_fd, 1);
 }
 

@@ -31,7 +31,7 @@ int coto_put_bytes(struct coto_session *s, const struct coto_plan_file *file)
 
     do {
         size_t n = file->len - done < COTO_FRAME_CHUNK ? file->len - done : COTO_FRAME_CHUNK;
-        size_t at = coto_frame_begin(&s->out, done ? COTO_FRAME_PUT_DATA : COTO_FRAME_PUT, 0);
+        size_t at = coto_frame_begin(&s->out, done ? COTO_FRAME_PUT_DATA : COTO_FRAME_PUT, coto_session_proc(s));
         if (!done) {
             add_path(s, file->target);
             coto_frame_add_num(&s->out, COTO_TAG_MODE, file->mode);
@@ -62,7 +62,7 @@ static int put_fd(struct coto_session *s, int fd, const char *target, unsigned m
             coto_err_set(&s->err, COTO_ERR_INPUT, errno, "--copy: read for '%s'", target);
             return coto_session_fail(s, &s->err);
         }
-        size_t at = coto_frame_begin(&s->out, first ? COTO_FRAME_PUT : COTO_FRAME_PUT_DATA, 0);
+        size_t at = coto_frame_begin(&s->out, first ? COTO_FRAME_PUT : COTO_FRAME_PUT_DATA, coto_session_proc(s));
         if (first) {
             add_path(s, target);
             /* Its owner can always read and replace it; set-id bits never come along. */
@@ -93,7 +93,7 @@ static int put_link(struct coto_session *s, int dirfd, const char *name, const c
         return cannot_copy(s, name, errno);
     if (n < 0 || (size_t)n == sizeof to)
         return 0; /* vanished meanwhile, or not a link one could follow */
-    size_t at = coto_frame_begin(&s->out, COTO_FRAME_SYMLINK, 0);
+    size_t at = coto_frame_begin(&s->out, COTO_FRAME_SYMLINK, coto_session_proc(s));
     add_path(s, target);
     coto_frame_add(&s->out, COTO_TAG_DATA, to, (size_t)n);
     coto_frame_end(&s->out, at);
@@ -135,7 +135,7 @@ static int put_dir(struct coto_session *s, int fd, const char *target, int depth
         return cannot_copy(s, target, depth > MAX_DEPTH ? ELOOP : errno);
     }
     coto_take_fd(&copy);
-    size_t at = coto_frame_begin(&s->out, COTO_FRAME_MKDIR, 0);
+    size_t at = coto_frame_begin(&s->out, COTO_FRAME_MKDIR, coto_session_proc(s));
     add_path(s, target);
     coto_frame_add_num(&s->out, COTO_TAG_MODE, 0755);
     coto_frame_end(&s->out, at);

@@ -193,7 +193,19 @@ static void on_error_frame(struct coto_session *s, const struct coto_frame *fram
     struct coto_err err;
 
     coto_field_error(frame, &err);
+    /* A sandbox that goes on is not lost for a file that did not fit: the EXEC will be refused. */
+    if (frame->proc == 0 && s->keep && !s->started && !s->unready && err.kind == COTO_ERR_INPUT) {
+        s->unready = true;
+        s->err = err;
+        return;
+    }
+    if (frame->proc == 0 && s->unready)
+        return; /* what could not be put next to it */
     s->refused = frame->proc != 0;
+    if (s->refused && s->unready) {
+        coto_session_fail(s, &s->err);
+        return;
+    }
     const struct coto_language *lang = s->plan->language;
     if (err.kind == COTO_ERR_NOTFOUND && frame->proc && lang &&
         strcmp(s->plan->stages[s->stage].argv.items[0], lang->tool) == 0) {

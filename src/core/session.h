@@ -48,6 +48,7 @@ struct coto_session {
     bool ready, started, exited, collecting, collected, killing, cancelled, finished;
     bool lost;          /* init is gone, or was killed */
     bool refused;       /* init did not start the program; all else is well */
+    bool unready;       /* nor will it, for want of a file: err says why, and it has yet to say so */
     bool send_closed;   /* init takes nothing any more */
     bool stream_closed; /* and says nothing any more */
     int64_t init_user_us, init_system_us; /* kernel's account of all reaped processes */

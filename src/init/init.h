@@ -84,6 +84,7 @@ struct init {
     uint64_t ignored; /* signals that it may have inherited as ignored */
     int put_fd; /* file that PUT_DATA continues, -1 none */
     char put_path[256];
+    unsigned unready; /* process for which something could not be put into place, 0 none */
     struct init_proc procs[COTO_INIT_PROCS];
     struct coto_frame_reader reader;
     struct coto_buf out; /* frame being built */

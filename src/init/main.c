@@ -290,6 +290,16 @@ static int send_signal(struct init *init, const struct coto_frame *frame, struct
 
 /* ---- the loop ---- */
 
+static int start(struct init *init, const struct coto_frame *frame, struct coto_err *err)
+{
+    unsigned unready = init->unready;
+
+    init->unready = 0;
+    if (frame->proc && frame->proc == unready)
+        return coto_err_set(err, COTO_ERR_INPUT, 0, "exec: its files are not there");
+    return init_spawn(init, frame, err);
+}
+
 static void handle(struct init *init, const struct coto_frame *frame)
 {
     struct coto_err err = {0};
@@ -309,7 +319,7 @@ static void handle(struct init *init, const struct coto_frame *frame)
         failed = init_symlink(init, frame, &err);
         break;
     case COTO_FRAME_EXEC:
-        failed = init_spawn(init, frame, &err);
+        failed = start(init, frame, &err);
         break;
     case COTO_FRAME_PARK:
         failed = init_park(init, frame, &err);
@@ -342,8 +352,13 @@ static void handle(struct init *init, const struct coto_frame *frame)
         failed = coto_err_set(&err, COTO_ERR_INTERNAL, 0, "wire: unknown frame type %d",
                               (int)frame->type);
     }
-    if (failed)
-        init_send_error(init, frame->proc, &err);
+    if (!failed)
+        return;
+    bool is_put = frame->type == COTO_FRAME_PUT || frame->type == COTO_FRAME_PUT_DATA ||
+                  frame->type == COTO_FRAME_MKDIR || frame->type == COTO_FRAME_SYMLINK;
+    if (is_put)
+        init->unready = frame->proc;
+    init_send_error(init, is_put ? 0 : frame->proc, &err);
 }
 
 /* The host's end was lost with the process that had it, perhaps in the middle of a frame, and there

@@ -23,7 +23,7 @@ const unsigned coto_event_count = sizeof coto_events / sizeof coto_events[0];
 #define STREAM "1 or true: answer with server-sent events, as with Accept: text/event-stream"
 #define KEY                                                                                        \
     "1 to 255 visible characters of the caller's choice: the same request, byte by byte, with the same key is "  \
-    "done once and gets the same answer for a day; another request with it is refused. Not for streams"
+    "done once and gets the same answer for a day, and goes on when its client is gone; another request with it is refused. Not for streams"
 
 const struct coto_parameter coto_parameters[] = {
     {COTO_ENDPOINT_run, "query", "stream", false, STREAM, NULL, 0},

@@ -7,6 +7,9 @@
  * so several can run at once. Unknown tags are skipped, so old and new ends
  * understand each other; unknown frame types are an error.
  *
+ * What is put into place for a process carries its number. Where that fails it is told of process 0, and the process
+ * is not started: its EXEC, which may be on its way, is answered by an ERROR of its own.
+ *
  * Number 41 is kept for the frame that tells a restored microVM new entropy and
  * the time before anything else.
  *

@@ -534,3 +534,38 @@ def test_tmp_itself(service):
     assert service.ask("PUT", f"{box}/archive?path=/tmp/", whole.body).status == 200
     assert service.get(f"{box}/files?path=/tmp/a").body == b"x"
     assert service.delete(f"{box}/files?path=/tmp").status == service.ask("PUT", f"{box}/files?path=/tmp", b"x").status == 400
+
+
+@pytest.mark.parametrize("before, request_, status, field, words", [
+    ("import os; os.mkdir('d')", {"files": [{"path": "x", "content": "1"}, {"path": "d", "content": "y"}]}, 400, "files[1].path", "Is a directory"),
+    ("import os; os.symlink('/tmp', 'l')", {"files": [{"path": "l/x", "content": "y"}]}, 400, "files[0].path", "link"),
+    ("import os; os.remove('coto-main.py'); os.mkdir('coto-main.py')", {}, 400, "code", "Is a directory"),
+    ("f = open('big', 'wb', 0)\ntry:\n    while True: f.write(bytes(1 << 16))\nexcept OSError: pass", {"files": [{"path": "y", "content": "z" * 200_000}]}, 413, "files[0].path", "No space")],
+    ids=["a directory", "behind a link", "the code's name", "a full disk"])
+@pytest.mark.parametrize("how", ["plain", "stream", "async"])
+def test_a_file_that_cannot_be_put_costs_no_sandbox(service, before, request_, status, field, words, how):
+    """It lost all that was in it, and its token, for a file's name. Nothing of the program has run."""
+    made = service.create(resource_limits={"disk_mb": 1})
+    url = f"/api/v1/sandbox/{made['sandbox_id']}"
+    assert service.post(f"{url}/execute", code=f"kept = 41\n{before}").json["verdict"] == "ok"
+    request = {"code": "open('ran', 'w')", **request_}
+    if how == "plain":
+        reply = service.post(f"{url}/execute", **request)
+        assert (reply.status, reply.json["field"]) == (status, field) and words in reply.json["message"], reply
+    elif how == "stream":
+        reply = service.post(f"{url}/execute?stream=1", **request)
+        assert b"event: error" in reply.body and words.encode() in reply.body, reply
+    else:
+        begun = service.post(f"{url}/execute", **request, **{"async": True}).json
+        wait_until(lambda: service.get(f"/api/v1/executions/{begun['execution_id']}").json["state"] == "error", "its end")
+    wait_until(lambda: service.get(url).json.get("state") == "idle", "that it is free")
+    done = service.post(f"{url}/execute", code="import os; print(kept + 1, os.path.exists('ran'))", language="python").json if words != "No space" else None
+    if done:
+        assert (done["output"], done["state_found"]) == ("42 False\n", True) if field != "code" else True, done
+    else:
+        assert service.ask("DELETE", f"{url}/files?path=big").status == 200
+        assert service.post(f"{url}/execute", code="print(kept + 1)").json["output"] == "42\n"
+    if field == "code":
+        assert service.ask("DELETE", f"{url}/files?path=coto-main.py").status == 200
+        assert service.post(f"{url}/execute", code="print(kept + 1)").json["output"] == "42\n"
+    assert service.delete(url).status == 200
