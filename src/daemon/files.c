@@ -58,16 +58,23 @@ static uint64_t look_at(const char *path)
     return look;
 }
 
-bool coto_files_changed(const struct coto_settings *settings, const struct coto_files *files,
-                        struct coto_buf *ret_names)
+static unsigned which_is(int i)
 {
-    bool changed = false;
+    return i == COTO_FILE_CRL ? COTO_FILES_CERTIFICATES | COTO_FILES_CRL
+           : i < COTO_FILE_JWT ? COTO_FILES_CERTIFICATES
+                               : COTO_FILES_KEYS;
+}
+
+unsigned coto_files_changed(const struct coto_settings *settings, const struct coto_files *files,
+                            struct coto_buf *ret_names)
+{
+    unsigned changed = 0;
 
     for (int i = 0; i < file_count(settings) && i < COTO_FILES_MAX; i++) {
         if (look_at(path_of(settings, i)) == files->looks[i])
             continue;
         coto_buf_addf(ret_names, "%s%s", changed ? ", " : "", path_of(settings, i));
-        changed = true;
+        changed |= which_is(i);
     }
     return changed;
 }
@@ -201,35 +208,22 @@ static void drop(struct coto_files *files, int first, int end)
         coto_own_close(&files->fds[i]);
 }
 
-/* Slots from first to before end as they are in old. Of a file that has another name now the look is kept too: the old
- * one is looked at again, and what happens to it is still news. */
-struct kept {
-    const struct coto_settings *settings, *was;
-    const struct coto_files *old;
-};
-
-static bool is_same_path(const struct kept *kept, int i)
-{
-    return i < file_count(kept->settings) && i < file_count(kept->was) &&
-           strcmp(path_of(kept->settings, i), path_of(kept->was, i)) == 0;
-}
-
-static void keep(struct coto_files *files, int first, int end, const struct kept *kept)
+/* Slots from first to before end as they are in old, from where they are moved: what is there already is not lost for want of
+ * descriptors. So is the look: a file whose copy is older than it is is tried again at each look. */
+static void keep(struct coto_files *files, int first, int end, struct coto_files *old)
 {
     drop(files, first, end);
     for (int i = first; i < end; i++) {
-        if (kept->old->fds[i] >= 0)
-            files->fds[i] = fcntl(kept->old->fds[i], F_DUPFD_CLOEXEC, 3);
-        if (!is_same_path(kept, i))
-            files->looks[i] = kept->old->looks[i];
+        files->fds[i] = coto_take_fd(&old->fds[i]);
+        files->looks[i] = old->looks[i];
     }
 }
 
-static void keep_keys(struct coto_files *files, const struct kept *kept)
+static void keep_keys(struct coto_files *files, struct coto_files *old)
 {
     drop(files, COTO_FILE_JWT, COTO_FILES_MAX);
-    files->count = kept->old->count;
-    keep(files, COTO_FILE_JWT, files->count, kept);
+    files->count = old->count;
+    keep(files, COTO_FILE_JWT, files->count, old);
 }
 
 /* Looked at before reading: what is written meanwhile is news next time. */
@@ -266,34 +260,30 @@ int coto_files_read(const struct coto_settings *settings, unsigned uid,
 }
 
 /* A revocation takes effect whatever else is wrong. */
-static void renew_crl(const struct kept *kept, struct coto_files *files, struct coto_files_news *news)
+static bool renew_crl(const struct coto_settings *settings, const struct coto_files *old, struct coto_files *files)
 {
     struct coto_err err;
 
-    keep(files, 0, COTO_FILE_CRL, kept);
-    news->has_crl = check_crl(kept->settings, kept->old, &err) == 0 &&
-                    fill(files, COTO_FILE_CRL, COTO_FILE_JWT, kept->settings, &err) == 0;
-    if (!news->has_crl)
-        keep(files, COTO_FILE_CRL, COTO_FILE_JWT, kept);
+    return check_crl(settings, old, &err) == 0 && fill(files, COTO_FILE_CRL, COTO_FILE_JWT, settings, &err) == 0;
 }
 
-void coto_files_renew(const struct coto_settings *settings, const struct coto_settings *was,
-                      const struct coto_files *old, struct coto_files *ret_files,
-                      struct coto_files_news *ret_news)
+void coto_files_renew(const struct coto_settings *settings, unsigned which, struct coto_files *old,
+                      struct coto_files *ret_files, struct coto_files_news *ret_news)
 {
-    const struct kept kept = {settings, was, old};
     struct coto_files files = begin(settings, old->uid);
     struct coto_files_news news = {0};
 
-    news.has_certificates =
-        check_certificates(settings, &news.certificates) == 0 &&
-        fill(&files, 0, COTO_FILE_JWT, settings, &news.certificates) == 0;
-    if (!news.has_certificates)
-        renew_crl(&kept, &files, &news);
-    news.has_keys = check_count(settings, &news.keys) == 0 && check_keys(settings, &news.keys) == 0 &&
+    news.has_certificates = which & COTO_FILES_CERTIFICATES && check_certificates(settings, &news.certificates) == 0 &&
+                            fill(&files, 0, COTO_FILE_JWT, settings, &news.certificates) == 0;
+    if (!news.has_certificates) { /* the list is judged by what is in old, which moves then */
+        news.has_crl = which & COTO_FILES_CRL && renew_crl(settings, old, &files);
+        keep(&files, 0, news.has_crl ? COTO_FILE_CRL : COTO_FILE_JWT, old);
+    }
+    news.has_keys = which & COTO_FILES_KEYS && check_count(settings, &news.keys) == 0 &&
+                    check_keys(settings, &news.keys) == 0 &&
                     fill(&files, COTO_FILE_JWT, files.count, settings, &news.keys) == 0;
     if (!news.has_keys)
-        keep_keys(&files, &kept);
+        keep_keys(&files, old);
     *ret_files = files;
     *ret_news = news;
 }

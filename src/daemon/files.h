@@ -20,6 +20,9 @@ struct coto_files {
     uint64_t looks[COTO_FILES_MAX]; /* of the files from outside, when they were read */
 };
 
+/* Bits. The revocation list belongs to the certificates, and is taken without them where they are no good. */
+enum coto_files_which { COTO_FILES_CERTIFICATES = 1, COTO_FILES_CRL = 2, COTO_FILES_KEYS = 4, COTO_FILES_ALL = 7 };
+
 /* What was taken of files that have changed, and why the rest was not. */
 struct coto_files_news {
     bool has_certificates, has_keys;
@@ -31,18 +34,17 @@ struct coto_files_news {
  * them for uid. */
 int coto_files_read(const struct coto_settings *settings, unsigned uid, struct coto_files *ret_files,
                     struct coto_err *err);
-/* The files again, or others: those that settings names, old has what was named by was. Certificates
- * and token keys are taken each for themselves; what does not load is in ret_files as it is in old. */
-void coto_files_renew(const struct coto_settings *settings, const struct coto_settings *was,
-                      const struct coto_files *old, struct coto_files *ret_files,
-                      struct coto_files_news *ret_news);
+/* Those files again that which says, or others: as settings names them now. Certificates and token keys are taken each for
+ * themselves; what does not load is in ret_files as it was in old, from where it is moved, and has changed still. */
+void coto_files_renew(const struct coto_settings *settings, unsigned which, struct coto_files *old,
+                      struct coto_files *ret_files, struct coto_files_news *ret_news);
 /* Whether a certificate, an authority or a list has expired, or is of tomorrow. */
 int coto_files_check_time(const struct coto_settings *settings, struct coto_err *err);
 void coto_files_close(struct coto_files *files);
 bool coto_files_any(const struct coto_settings *settings);
-/* Whether any looks different now, from outside; their names, with commas between. */
-bool coto_files_changed(const struct coto_settings *settings, const struct coto_files *files,
-                        struct coto_buf *ret_names);
+/* Which look different now, from outside, than when they were taken; their names, with commas between. */
+unsigned coto_files_changed(const struct coto_settings *settings, const struct coto_files *files,
+                            struct coto_buf *ret_names);
 /* The descriptors that are set, and which they are; how many. */
 int coto_files_list(const struct coto_files *files, int *ret_fds, char *ret_slots);
 /* The other way round, in the place of those that are there. Takes fds. 0 or -1. */

@@ -178,7 +178,7 @@ static void take_numbers(struct front *f, const struct coto_message *message)
     const int64_t *num = f->settings->num;
 
     if (message->len != sizeof f->settings->num || message->fd_count != 1)
-        return;
+        _exit(70); /* no descriptor was free for the lists: the next front starts with them */
     take_texts(f, COTO_SETTING_LIVE, message->fds[0]);
     memcpy(f->settings->num, message->data, message->len);
     c->queue = (unsigned)num[COTO_SET_QUEUE];
@@ -269,7 +269,8 @@ static void take_files(struct front *f, const struct coto_message *message)
         complain(&err, "reload keys and certificates");
         _exit(70); /* the next front starts with them */
     }
-    coto_http_recycle(f->http);
+    if (f->http)
+        coto_http_recycle(f->http, true);
 }
 
 static void on_keeper(void *arg, uint32_t events)
@@ -280,7 +281,9 @@ static void on_keeper(void *arg, uint32_t events)
     (void)events;
     if (coto_talk_receive(f->ask->keeper_fd, &message) <= 0)
         _exit(70); /* without a keeper there is no service */
-    if (message.what == COTO_TALK_LAUNCHER && message.fd_count == 1)
+    if (message.what == COTO_TALK_LAUNCHER && message.fd_count != 1)
+        _exit(70); /* nor was one for its channel; the next front starts with it */
+    if (message.what == COTO_TALK_LAUNCHER)
         take_launcher(f, message.fds[0]);
     else if (message.what == COTO_TALK_FILES)
         take_files(f, &message);
@@ -342,7 +345,7 @@ static void on_signal(void *arg, uint32_t events)
     struct signalfd_siginfo info;
 
     (void)events;
-    if (read(f->signal_fd, &info, sizeof info) != (ssize_t)sizeof info || f->api->draining)
+    if (read(f->signal_fd, &info, sizeof info) != (ssize_t)sizeof info || f->api->draining || !f->http)
         return;
     f->api->draining = true;
     fprintf(stderr, "coto serve: ending; running executions are waited for\n");
@@ -368,6 +371,7 @@ static void finish(struct front *f)
     struct coto_err err = {0};
 
     coto_http_free(f->http);
+    f->http = NULL; /* the keeper may still say something while the loop runs */
     if (f->api) {
         coto_loop_cancel(f->loop, f->end_timer);
         coto_loop_cancel(f->loop, f->rest_timer);

@@ -14,10 +14,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define COTO_KEEPER_TOLD sizeof(((struct coto_err *)NULL)->text)
+
 struct keeper {
     struct coto_settings *settings;
     struct coto_place place;
     struct coto_files files;
+    char told_certificates[COTO_KEEPER_TOLD], told_keys[COTO_KEEPER_TOLD]; /* why those there are were refused; "": they were not */
     unsigned uid, gid; /* of the front */
     int signal_fd, talk_fd;
     int launch_fd; /* our channel to the launcher */

@@ -77,13 +77,30 @@ void keeper_warn_of_time(const struct keeper *k)
         coto_keeper_fail(&err);
 }
 
-static bool tell_news(struct coto_files_news *news)
+/* What is no good is tried at each look, and told once for each reason; at SIGHUP always. */
+static void tell_refused_once(struct coto_err *err, const char *what, char told[COTO_KEEPER_TOLD], bool is_asked)
 {
-    if (!news->has_certificates)
-        tell_refused(&news->certificates, "certificates are");
-    if (!news->has_keys)
-        tell_refused(&news->keys, "token keys are");
-    if (news->has_certificates && news->has_keys)
+    if (!is_asked && strcmp(told, err->text) == 0)
+        return;
+    memcpy(told, err->text, COTO_KEEPER_TOLD);
+    tell_refused(err, what);
+}
+
+/* Whether all that was tried is taken. */
+static bool tell_news(struct keeper *k, unsigned which, bool is_asked, struct coto_files_news *news)
+{
+    bool refused_certificates = which & COTO_FILES_CERTIFICATES && !news->has_certificates;
+    bool refused_keys = which & COTO_FILES_KEYS && !news->has_keys;
+
+    if (refused_certificates)
+        tell_refused_once(&news->certificates, "certificates are", k->told_certificates, is_asked);
+    else
+        *k->told_certificates = '\0';
+    if (refused_keys)
+        tell_refused_once(&news->keys, "token keys are", k->told_keys, is_asked);
+    else
+        *k->told_keys = '\0';
+    if (!refused_certificates && !refused_keys)
         return true;
     if (news->has_certificates || news->has_crl)
         keeper_say("reload; taken: ", news->has_crl ? "the revocation list" : "certificates");
@@ -115,20 +132,22 @@ static void take_names(struct keeper *k, struct coto_settings *fresh, const stru
         take_name(k, fresh, COTO_SET_JWT_KEY);
 }
 
-/* Whether all of them are good. fresh has their names, and may be the settings that there are. */
-static bool reload_files(struct keeper *k, struct coto_settings *fresh)
+/* Whether all of these are good. fresh has their names, and may be the settings that there are. */
+static bool reload_files(struct keeper *k, unsigned which, bool is_asked, struct coto_settings *fresh)
 {
     struct coto_files files;
     struct coto_files_news news;
 
-    coto_files_renew(fresh, k->settings, &k->files, &files, &news);
+    coto_files_renew(fresh, which, &k->files, &files, &news);
     take_names(k, fresh, &news);
     coto_files_close(&k->files);
-    k->files = files; /* what was refused is there as before; a complaint is made once for each state of the files */
-    if ((news.has_certificates || news.has_crl || news.has_keys) && k->front && send_files(k))
+    k->files = files; /* what was refused is there as before */
+    bool is_taken = news.has_certificates || news.has_crl || news.has_keys;
+    if (is_taken && k->front && send_files(k))
         kill(k->front, SIGKILL); /* the next one starts with them */
-    bool all = tell_news(&news);
-    keeper_warn_of_time(k);
+    bool all = tell_news(k, which, is_asked, &news);
+    if (is_taken || is_asked)
+        keeper_warn_of_time(k);
     return all;
 }
 
@@ -174,7 +193,7 @@ void keeper_reload(struct keeper *k)
         if (k->front && send_settings(k))
             kill(k->front, SIGKILL);
         keep_needed(k, &fresh);
-        if (reload_files(k, &fresh))
+        if (reload_files(k, COTO_FILES_ALL, true, &fresh))
             keeper_say("reloaded", "");
         coto_settings_fini(&fresh);
         keeper_watch_files(k);
@@ -188,6 +207,9 @@ void keeper_look_at_files(struct keeper *k, int64_t now)
     coto_auto_buf names = {0};
 
     k->look_us = now + LOOK_US;
-    if (coto_files_changed(k->settings, &k->files, &names) && reload_files(k, k->settings))
+    unsigned which = coto_files_changed(k->settings, &k->files, &names);
+    if (!which)
+        *k->told_certificates = *k->told_keys = '\0'; /* put back: what is wrong next is news */
+    if (which && reload_files(k, which, false, k->settings))
         keeper_say("key files have changed: ", coto_buf_str(&names));
 }

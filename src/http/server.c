@@ -418,22 +418,37 @@ static void stop_listening(struct coto_http *server)
     }
 }
 
-static void recycle_group(struct coto_http_group *group)
+/* What was shown, or is being shown, is judged by files of before: no request is begun with it. */
+static void end_before_next(struct coto_http_conn *conn)
+{
+    if (conn->phase == COTO_HTTP_HANDSHAKE) {
+        coto_http_conn_end(conn);
+    } else if (conn->phase == COTO_HTTP_IDLE || conn->phase == COTO_HTTP_HEAD) {
+        coto_http_request_free(conn->request); /* half a head at most */
+        coto_http_conn_enter(conn, COTO_HTTP_IDLE);
+        conn->is_closing = true; /* after the answers that there are */
+        coto_http_conn_touch(conn);
+    }
+}
+
+static void recycle_group(struct coto_http_group *group, bool shows_again)
 {
     for (struct coto_http_conn *conn = group->conns, *next; conn; conn = next) {
         next = conn->next;
         conn->is_last = true;
         if (coto_http_conn_is_idle(conn))
             coto_http_conn_end(conn);
+        else if (shows_again && conn->tls)
+            end_before_next(conn);
     }
 }
 
-void coto_http_recycle(struct coto_http *server)
+void coto_http_recycle(struct coto_http *server, bool shows_again)
 {
     for (int i = 0; i < COTO_HTTP_BUCKETS; i++)
         for (struct coto_http_group *group = server->buckets[i], *next; group; group = next) {
             next = group->next; /* it goes with its last connection */
-            recycle_group(group);
+            recycle_group(group, shows_again);
         }
 }
 
@@ -442,7 +457,7 @@ void coto_http_drain(struct coto_http *server, coto_loop_fn *fn, void *arg)
     stop_listening(server);
     server->drained = fn;
     server->drained_arg = arg;
-    coto_http_recycle(server);
+    coto_http_recycle(server, false);
     server->is_draining = true;
     coto_loop_cancel(server->config.loop, server->timer);
     if (server->stats.connections == 0)

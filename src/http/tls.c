@@ -132,6 +132,46 @@ static bool has_authority(SSL_CTX *context)
     return false;
 }
 
+/* By its name and by its signature: two authorities may have one name. */
+static bool is_list_of(X509_CRL *list, X509 *certificate)
+{
+    return X509_NAME_cmp(X509_CRL_get_issuer(list), X509_get_subject_name(certificate)) == 0 &&
+           X509_CRL_verify(list, X509_get0_pubkey(certificate)) == 1;
+}
+
+/* Without a list of the one that has signed its certificate nobody is let in. One list is enough here: that of an authority between
+ * stands beside it, whose certificate only the clients may have. */
+static bool has_own_list(SSL_CTX *context)
+{
+    STACK_OF(X509_OBJECT) *all = X509_STORE_get0_objects(SSL_CTX_get_cert_store(context));
+    bool found = false;
+
+    for (int i = 0; i < sk_X509_OBJECT_num(all); i++) {
+        X509_CRL *list = X509_OBJECT_get0_X509_CRL(sk_X509_OBJECT_value(all, i));
+        for (int k = 0; list && !found && k < sk_X509_OBJECT_num(all); k++) {
+            X509 *certificate = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(all, k));
+            found = certificate && is_list_of(list, certificate);
+        }
+    }
+    ERR_clear_error();
+    return found;
+}
+
+static int load_lists(SSL_CTX *context, const char *crl, struct coto_err *err)
+{
+    X509_STORE *store = SSL_CTX_get_cert_store(context);
+    X509_LOOKUP *lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file());
+
+    if (!lookup || X509_load_crl_file(lookup, crl, X509_FILETYPE_PEM) < 1 ||
+        X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) != 1)
+        return tls_err(err, "revocation list", crl);
+    if (has_own_list(context))
+        return 0;
+    coto_err_set(err, COTO_ERR_INPUT, 0, "TLS: revocation list '%s': it is of none of the authorities in client-ca", crl);
+    return coto_err_remedy(err, "name the list that goes with client-ca: with one of another authority no client would be let in; "
+                                "coto pki makes ca.crt and crl.pem side by side");
+}
+
 static int load_clients(SSL_CTX *context, const struct coto_tls *tls, struct coto_err *err)
 {
     STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(tls->client_ca);
@@ -146,14 +186,7 @@ static int load_clients(SSL_CTX *context, const struct coto_tls *tls, struct cot
         return coto_err_remedy(err, "name the one that has signed the clients' certificates; coto pki init makes ca.crt");
     }
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
-    if (!tls->crl)
-        return 0;
-    X509_STORE *store = SSL_CTX_get_cert_store(context);
-    X509_LOOKUP *lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file());
-    if (!lookup || X509_load_crl_file(lookup, tls->crl, X509_FILETYPE_PEM) < 1 ||
-        X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) != 1)
-        return tls_err(err, "revocation list", tls->crl);
-    return 0;
+    return tls->crl ? load_lists(context, tls->crl, err) : 0;
 }
 
 /* No client takes another kind for a server's; OpenSSL loads it without a word. */

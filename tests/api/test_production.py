@@ -385,6 +385,37 @@ def test_a_revoked_certificate_is_out_within_seconds(own):
     assert own.is_let_in(own.context(own.pki / "bob.crt"))
 
 
+def test_a_handshake_begun_before_a_revocation_is_not_finished_after_it(own):
+    """It would have been judged by the list of before, and been good for one more request."""
+    own.start()
+    own.issue("client", "bob")
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    bob = own.context(own.pki / "bob.crt")
+    tls = bob.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with socket.create_connection(("127.0.0.1", own.port), timeout=60) as raw:
+        def step(what, *arguments):
+            while True:
+                try:
+                    return what(*arguments)
+                except ssl.SSLWantReadError:
+                    raw.sendall(outgoing.read())
+                    incoming.write(raw.recv(65536) or b"the end")
+
+        with pytest.raises(ssl.SSLWantReadError):
+            tls.do_handshake()
+        raw.sendall(outgoing.read())
+        incoming.write(raw.recv(65536))
+        own.coto("pki", "revoke", "bob", "--dir", "pki")
+        own.wait_for_message("key files have changed")
+        wait_until(lambda: not own.is_let_in(bob), "the revocation")
+        answer = b""
+        with contextlib.suppress(ssl.SSLError, ConnectionError):
+            step(tls.do_handshake)
+            tls.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            answer = step(tls.read, 100)
+        assert b"200" not in answer
+
+
 # ---- service tokens ----
 
 def part(value):

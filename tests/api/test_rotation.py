@@ -1,11 +1,14 @@
 """Names of key files change at SIGHUP; files that others could have written are refused."""
 import os
+import resource
 import shutil
 import signal
+import subprocess
+import time
 
 import pytest
 
-from cli.helpers import only
+from cli.helpers import only, status_of
 
 from .daemon import UNAUTHORIZED, Production, refusal
 from .helpers import ROOT, wait_until
@@ -214,3 +217,108 @@ def test_so_is_one_at_a_reload(own, name, kept):
     path.chmod(0o644)
     own.signal(signal.SIGHUP)
     own.wait_for_message("reloaded")
+
+
+# ---- lists ----
+
+def second_authority(own):
+    own.coto("pki", "init", "second")
+    return own.room / "second"
+
+
+def test_a_list_of_another_authority_is_refused(own):
+    """With it no client at all would be let in."""
+    own.settings["client-crl"] = second_authority(own) / "crl.pem"
+    code, text = check(own)
+    assert code == 66 and f"{own.settings['client-crl']}': it is of none of the authorities in client-ca" in text and "remedy: " in text, text
+    own.settings["client-ca"] = own.room / "second/ca.crt"
+    assert check(own)[0] == 0, "control"
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_another_authority_and_its_list_beside_a_broken_key(own, by_name):
+    """The list alone is not taken: it does not go with the authority there is."""
+    second = second_authority(own)
+    begin(own)
+    alice = own.context()
+    assert own.is_let_in(alice)
+    (own.pki / "localhost.key").write_text("broken")
+    changes = {"client_ca": second / "ca.crt", "client_crl": second / "crl.pem"}
+    if not by_name:
+        shutil.copy(second / "ca.crt", own.pki / "ca.crt")
+        shutil.copy(second / "crl.pem", own.pki / "crl.pem")
+        changes = {}
+    reload(own, "certificates are as before", **changes)
+    assert own.is_let_in(alice) and "the revocation list" not in own.messages
+
+
+def test_what_is_refused_is_tried_again_and_told_once(own):
+    """The reason may be elsewhere: nothing happens to the file when that is mended."""
+    place = own.room / "place"
+    place.mkdir()
+    shutil.copy(own.pki / "crl.pem", place)
+    own.settings["client-crl"] = place / "crl.pem"
+    own.issue("client", "bob")
+    begin(own)
+    bob = own.context(own.pki / "bob.crt")
+    assert own.is_let_in(bob)
+    place.chmod(0o777)
+    own.coto("pki", "revoke", "bob", "--dir", "pki")
+    shutil.copy(own.pki / "crl.pem", place)
+    own.wait_for_message("certificates are as before")
+    front = own.front
+    time.sleep(7)  # three looks
+    assert own.messages.count("as before") == 1 and own.is_let_in(bob) and own.front == front
+    place.chmod(0o755)
+    wait_until(lambda: not own.is_let_in(bob), "the list, without a signal")
+    own.wait_for_message(f"key files have changed: {place / 'crl.pem'}")
+    assert own.is_let_in(own.context()) and own.messages.count("as before") == 1
+
+
+def limit_descriptors(pid, soft):
+    """As its own user: root has not everywhere the capability to do it to others."""
+    ids = {name: int(status_of(pid)[name].split()[0]) for name in ("Uid", "Gid")}
+    who = {"user": ids["Uid"], "group": ids["Gid"], "extra_groups": []} if os.geteuid() == 0 else {}
+    subprocess.run(["prlimit", f"--pid={pid}", f"--nofile={soft}:"], check=True, timeout=60, **who)
+
+
+def test_want_of_descriptors_loses_no_list(own):
+    """Copies of before are kept, also the list's: the next front has it."""
+    own.issue("client", "bob")
+    begin(own)
+    alice, bob, front = own.context(), own.context(own.pki / "bob.crt"), own.front
+    own.coto("pki", "revoke", "bob", "--dir", "pki")
+    own.wait_for_message("key files have changed")
+    before = resource.prlimit(own.process.pid, resource.RLIMIT_NOFILE)[0]
+    limit_descriptors(own.process.pid, 3)
+    (own.pki / "localhost.crt").write_text("broken")
+    own.wait_for_message("certificates are as before")
+    limit_descriptors(own.process.pid, before)
+    os.kill(front, signal.SIGKILL)
+    wait_until(lambda: own.front not in (0, front) and own.is_let_in(alice), "a new front")
+    assert not own.is_let_in(bob)
+
+
+def test_a_front_without_descriptors_does_not_miss_a_list(own):
+    """Of a narrower list of names the descriptor is lost on its way: the next front has it. With no file that is good it is all that is sent."""
+    own.issue("client", "bob")
+    own.settings["client-names"] = ["alice", "bob"]
+    del own.settings["client-crl"]
+    begin(own)
+    bob, front = own.context(own.pki / "bob.crt"), own.front
+    assert own.is_let_in(bob)
+    limit_descriptors(front, 3)
+    for file in own.pki / "localhost.crt", own.keys / "es256.pub":
+        file.write_text("broken")
+    reload(own, "token keys are as before", client_names=["alice"])
+    wait_until(lambda: own.front not in (0, front) and own.is_let_in(own.context()), "a new front")
+    assert not own.is_let_in(bob)
+
+
+def test_a_front_without_descriptors_does_not_miss_a_launcher(own):
+    begin(own)
+    token, front, launcher = own.mint("alice"), own.front, own.launcher
+    limit_descriptors(front, 3)
+    os.kill(launcher, signal.SIGKILL)
+    wait_until(lambda: own.front not in (0, front) and own.launcher not in (0, launcher) and status(own, token) == 200, "both anew")
+    assert own.post("/api/v1/run", code="print(7)", token=token).json["stdout"] == "7\n"

@@ -32,7 +32,7 @@ basicConstraints = CA:false
 
 
 class Authority:
-    def __init__(self, room):
+    def __init__(self, room, name="test CA"):
         self.room = pathlib.Path(room)
         self.room.mkdir(exist_ok=True)
         self.ca, self.crl = self.room / "ca.pem", self.room / "crl.pem"
@@ -41,7 +41,7 @@ class Authority:
         (self.room / "serial").write_text("0BADCAFE\n")
         (self.room / "crlnumber").write_text("01\n")
         self._openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                      "-keyout", self.room / "ca.key", "-out", self.ca, "-subj", "/CN=test CA", "-days", "30")
+                      "-keyout", self.room / "ca.key", "-out", self.ca, "-subj", f"/CN={name}", "-days", "30")
         self.publish()
 
     def _openssl(self, *arguments):

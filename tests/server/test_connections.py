@@ -295,13 +295,16 @@ def test_drain_lets_running_requests_finish():
 
 
 def test_recycled_connections_end_after_their_reply(server):
-    with server.connect() as idle, server.connect() as later:
+    with server.connect() as idle, server.connect() as later, server.connect() as half:
         assert idle.ask(HELLO).status == 200
+        half.send(HELLO[:20])
         wait_handled(server, later, get("/later?ms=200"))
         assert server.reload() == "reload: ok"
         assert idle.is_closed()
-        assert later.reply().headers["connection"] == "close"
-        assert later.is_closed()
+        half.send(HELLO[20:])  # it has no certificate that could be another one now
+        for client in later, half:
+            assert client.reply().headers["connection"] == "close"
+            assert client.is_closed()
     assert server.ask(HELLO).status == 200
 
 

@@ -1,9 +1,11 @@
 """TLS with client certificates: who gets in, and who does not even finish the handshake."""
+import contextlib
 import json
 import socket
 import ssl
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -259,6 +261,114 @@ def test_revoked_by_the_list(pki):
             assert kept.is_closed(), "a connection outlived its certificate"
         assert_refused(server, bobs)
         assert ask(server, server.good).status == 200
+
+
+class Slow:
+    """A client that stops in the middle of its handshake: when the server has asked for its certificate."""
+
+    def __init__(self, server, tls):
+        self.plain = socket.create_connection(server.address, timeout=PATIENCE)
+        self.read, self.write = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = tls.wrap_bio(self.read, self.write, server_hostname="127.0.0.1")
+        with pytest.raises(ssl.SSLWantReadError):
+            self.tls.do_handshake()
+        self.plain.sendall(self.write.read())
+        self.read.write(self.plain.recv(65536))
+
+    def step(self, what, *arguments):
+        while True:
+            try:
+                return what(*arguments)
+            except ssl.SSLWantReadError:
+                self.plain.sendall(self.write.read())
+                data = self.plain.recv(65536)
+                if not data:
+                    raise ConnectionResetError("the end") from None
+                self.read.write(data)
+
+    def ask(self, request):
+        """The first bytes of the answer, b"" when there is none."""
+        try:
+            self.step(self.tls.do_handshake)
+            self.tls.write(request)
+            self.plain.sendall(self.write.read())
+            return self.step(self.tls.read, 100)
+        except (ssl.SSLError, ConnectionError):
+            return b""
+        finally:
+            self.plain.close()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_handshake_begun_before_a_reload_is_not_finished_after_it(pki, version):
+    carol = pki.issue(f"carol{version}")
+    with Server(tls_option(pki)) as server:
+        server.good = context(pki, pki.alice)
+        slow = [Slow(server, context(pki, carol, version)) for _ in range(2)]
+        assert b" 200 " in slow[0].ask(HELLO), "control: without a reload it is"
+        pki.revoke(carol[0])
+        assert server.reload() == "reload: ok"
+        assert slow[1].ask(HELLO) == b""
+        assert ask(server, server.good).status == 200
+
+
+def connect_small(server, tls):
+    """Of what is sent to it little is with the kernel."""
+    plain = socket.socket()
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768)
+    plain.settimeout(PATIENCE)
+    plain.connect(server.address)
+    return Client(tls.wrap_socket(plain, server_hostname="127.0.0.1"))
+
+
+def wait_until_it_waits(server):
+    """Until no request is begun any more; how many have been."""
+    counts = [stats(server)["requests"] for _ in range(2)]
+    while counts[-1] != counts[-2] + 1:  # our own question
+        time.sleep(0.3)
+        counts.append(stats(server)["requests"])
+    return counts[-1]
+
+
+def test_no_request_is_begun_with_a_certificate_from_before_a_reload(pki):
+    """Neither one whose head was there in part, nor the next after answers that nobody has taken yet."""
+    dave = pki.issue("dave")
+    with Server(tls_option(pki)) as server:
+        server.good = context(pki, pki.alice)
+        daves = context(pki, dave)
+        with connect(server, daves) as half, connect_small(server, daves) as slow:
+            half.send(HELLO[:20])
+            slow.send(HELLO * 35000)
+            count = wait_until_it_waits(server)
+            assert 1000 < count < 35000
+            pki.revoke(dave[0])
+            assert server.reload() == "reload: ok"
+            assert half.is_closed()
+            with contextlib.suppress(OSError):
+                half.send(HELLO[20:])
+            with contextlib.suppress(OSError, AssertionError):
+                while slow.reply().status == 200:
+                    pass
+            assert stats(server)["requests"] == count + 1, "our own question"
+
+
+def with_lists(pki, file, *lists):
+    file.write_bytes(b"".join(one.read_bytes() for one in lists))
+    return "tls=" + ",".join(map(str, [*pki.server, pki.ca, file]))
+
+
+def test_a_list_of_another_authority_alone_is_refused(pki, foreign, tmp_path):
+    """It would keep everybody out. This one even has the same name."""
+    file = tmp_path / "lists.pem"
+    done = subprocess.run([BIN / "coto-http-test", with_lists(pki, file, foreign.crl)], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 1 and f"{file}': it is of none of the authorities in client-ca" in done.stderr, done.stderr
+
+
+def test_a_list_of_another_authority_beside_ours(pki, tmp_path):
+    """It may be of an authority between, whose certificate only the clients send."""
+    between = Authority(tmp_path / "between", "authority between")
+    with Server(with_lists(pki, tmp_path / "lists.pem", between.crl, pki.crl)) as server:
+        assert ask(server, context(pki, pki.alice)).status == 200
 
 
 def test_a_reload_that_fails_changes_nothing(pki, tmp_path):
