@@ -270,7 +270,7 @@ static void take_files(struct front *f, const struct coto_message *message)
         _exit(70); /* the next front starts with them */
     }
     if (f->http)
-        coto_http_recycle(f->http, true);
+        coto_http_recycle(f->http, f->tls);
 }
 
 static void on_keeper(void *arg, uint32_t events)

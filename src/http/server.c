@@ -418,10 +418,11 @@ static void stop_listening(struct coto_http *server)
     }
 }
 
-/* What was shown, or is being shown, is judged by files of before: no request is begun with it. */
-static void end_before_next(struct coto_http_conn *conn)
+/* What was shown, or is being shown, is judged by files of before: no request is begun with it. One whose body is still coming
+ * goes on if it would be let in now: an upload is not cut for another certificate of the server's. */
+static void end_before_next(struct coto_http_conn *conn, const struct coto_tls *now)
 {
-    if (conn->phase == COTO_HTTP_HANDSHAKE) {
+    if (conn->phase == COTO_HTTP_HANDSHAKE || (conn->phase == COTO_HTTP_BODY && !coto_tls_is_let_in(now, conn->tls))) {
         coto_http_conn_end(conn);
     } else if (conn->phase == COTO_HTTP_IDLE || conn->phase == COTO_HTTP_HEAD) {
         coto_http_request_free(conn->request); /* half a head at most */
@@ -431,24 +432,24 @@ static void end_before_next(struct coto_http_conn *conn)
     }
 }
 
-static void recycle_group(struct coto_http_group *group, bool shows_again)
+static void recycle_group(struct coto_http_group *group, const struct coto_tls *now)
 {
     for (struct coto_http_conn *conn = group->conns, *next; conn; conn = next) {
         next = conn->next;
         conn->is_last = true;
         if (coto_http_conn_is_idle(conn))
             coto_http_conn_end(conn);
-        else if (shows_again && conn->tls)
-            end_before_next(conn);
+        else if (now && conn->tls)
+            end_before_next(conn, now);
     }
 }
 
-void coto_http_recycle(struct coto_http *server, bool shows_again)
+void coto_http_recycle(struct coto_http *server, const struct coto_tls *now)
 {
     for (int i = 0; i < COTO_HTTP_BUCKETS; i++)
         for (struct coto_http_group *group = server->buckets[i], *next; group; group = next) {
             next = group->next; /* it goes with its last connection */
-            recycle_group(group, shows_again);
+            recycle_group(group, now);
         }
 }
 
@@ -457,7 +458,7 @@ void coto_http_drain(struct coto_http *server, coto_loop_fn *fn, void *arg)
     stop_listening(server);
     server->drained = fn;
     server->drained_arg = arg;
-    coto_http_recycle(server, false);
+    coto_http_recycle(server, NULL);
     server->is_draining = true;
     coto_loop_cancel(server->config.loop, server->timer);
     if (server->stats.connections == 0)

@@ -100,9 +100,9 @@ int coto_http_listen_fd(struct coto_http *server, int fd, struct coto_tls *tls,
                         struct coto_err *err);
 /* Stops listening and reading new requests, lets running ones finish, then calls fn. */
 void coto_http_drain(struct coto_http *server, coto_loop_fn *fn, void *arg);
-/* Idle connections are closed, others after their reply. shows_again, after certificates changed: those with TLS begin no
- * request any more, whatever of its head, or of the handshake, is there. */
-void coto_http_recycle(struct coto_http *server, bool shows_again);
+/* Idle connections are closed, others after their reply. After certificates changed, with those there are now: connections with
+ * TLS begin no request any more, whatever of its head, or of the handshake, is there, nor end the body of one unless they would be let in. */
+void coto_http_recycle(struct coto_http *server, const struct coto_tls *now);
 const struct coto_http_stats *coto_http_stats(const struct coto_http *server);
 
 /* ---- the request; texts are borrowed and live as long as the handle ---- */

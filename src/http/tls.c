@@ -305,6 +305,24 @@ int coto_tls_change(struct coto_tls *tls, const struct coto_tls_config *config, 
 
 /* ---- who the client is ---- */
 
+bool coto_tls_is_let_in(const struct coto_tls *tls, struct coto_tls_conn *conn)
+{
+    SSL_CTX *context = tls->context;
+    X509 *certificate = SSL_get1_peer_certificate(ssl_of(conn));
+    X509_STORE_CTX *check = X509_STORE_CTX_new();
+    bool is_let_in = SSL_CTX_get_verify_mode(context) == SSL_VERIFY_NONE;
+
+    if (certificate && check &&
+        X509_STORE_CTX_init(check, SSL_CTX_get_cert_store(context), certificate, SSL_get_peer_cert_chain(ssl_of(conn))) == 1 &&
+        X509_STORE_CTX_set_default(check, "ssl_client") == 1 &&
+        X509_VERIFY_PARAM_set1(X509_STORE_CTX_get0_param(check), SSL_CTX_get0_param(context)) == 1)
+        is_let_in = X509_verify_cert(check) == 1;
+    X509_STORE_CTX_free(check);
+    X509_free(certificate);
+    ERR_clear_error();
+    return is_let_in;
+}
+
 static bool copy_name(const char *kind, const ASN1_STRING *name, char *ret_text, size_t size)
 {
     unsigned char *text = NULL;

@@ -43,6 +43,8 @@ struct coto_tls_conn *coto_tls_open(struct coto_tls *tls, int fd); /* NULL: no m
 void coto_tls_close(struct coto_tls_conn *conn);                   /* NULL is fine */
 /* 0 done (ret_peer is filled in), -1 failed, or WANT_*. */
 int coto_tls_handshake(struct coto_tls_conn *conn, struct coto_http_peer *ret_peer);
+/* Whether its certificate is as good for tls as it is now; once the handshake is done. */
+bool coto_tls_is_let_in(const struct coto_tls *tls, struct coto_tls_conn *conn);
 /* As coto_http_any_name and coto_http_certificate_hash, once the handshake is done. */
 bool coto_tls_any_name(struct coto_tls_conn *conn, coto_http_name_fn *fn, void *arg);
 bool coto_tls_hash(struct coto_tls_conn *conn, unsigned char ret_hash[32]);

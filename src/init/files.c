@@ -10,12 +10,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #define COLLECT_DEPTH 32
+#define HOLES_MAX (64u << 20)
 #define REMOVE_US 10000000 /* a program may go on making what is removed */
 
 /* Relative paths are below the workspace handle, absolute ones below "/". */
@@ -147,6 +150,7 @@ int init_symlink(struct init *init, const struct coto_frame *frame, struct coto_
 struct collect {
     struct init *init;
     uint64_t bytes_left, count_left;
+    uint64_t holes_left; /* bytes that cost the program nothing, and whoever reads and hashes them as much as others */
     uint64_t count, skipped;
     struct coto_buf path;
 };
@@ -200,6 +204,14 @@ static void send_collected(struct init *init, unsigned proc, const struct collec
     init_send(init);
 }
 
+/* Elsewhere a file may be smaller than it is by being compressed. */
+static bool is_memory(int fd)
+{
+    struct statfs fs;
+
+    return fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
+}
+
 static void collect_file(struct collect *c, int dirfd, const char *name, const struct stat *st)
 {
     if ((uint64_t)st->st_size > c->bytes_left || c->count_left == 0) {
@@ -214,7 +226,14 @@ static void collect_file(struct collect *c, int dirfd, const char *name, const s
         c->skipped++;
         return;
     }
-    c->bytes_left -= (uint64_t)st->st_size;
+    uint64_t there = (uint64_t)now.st_blocks * 512, size = (uint64_t)st->st_size;
+    uint64_t holes = is_memory(fd) && size > there ? size - there : 0;
+    if (holes > c->holes_left) {
+        c->skipped++;
+        return;
+    }
+    c->holes_left -= holes;
+    c->bytes_left -= size;
     c->count_left--;
     c->count++;
     now.st_size = st->st_size; /* what it was counted as; it may have grown since */
@@ -279,6 +298,7 @@ int init_collect(struct init *init, const struct coto_frame *frame, struct coto_
     const char *path = text;
     struct collect c = {.init = init,
                         .bytes_left = coto_field_num(frame, COTO_TAG_LIMIT_BYTES),
+                        .holes_left = HOLES_MAX,
                         .count_left = coto_field_num(frame, COTO_TAG_LIMIT_COUNT)};
 
     if (!text)

@@ -134,9 +134,9 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(execution), "artifacts", LIST, artifact, PLAIN, 0, 0, "",
       "files left in output/, when asked for")
     F(IN(result) | IN(artifacts), "artifacts_skipped", INT, none, MUST, 0, 0, "",
-      "links, devices, unreadable files and those over a limit")
+      "links, devices, unreadable files and those over a limit, or with more than 64 MiB of holes")
     F(IN(execution), "artifacts_skipped", INT, none, PLAIN, 0, 0, "",
-      "links, devices, unreadable files and those over a limit")
+      "links, devices, unreadable files and those over a limit, or with more than 64 MiB of holes")
     F(IN(artifact), "name", TEXT, none, MUST, 0, 0, "", "below output/")
     F(IN(artifact), "name_base64", TEXT, none, PLAIN, 0, 0, "", "where the name is no UTF-8 text")
     F(IN(artifact), "bytes", INT, none, MUST, 0, 0, "", "size")

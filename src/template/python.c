@@ -44,6 +44,7 @@ enum tool {
     TOOL_HANDLERS,
     TOOL_HANDLER_COUNT,
     TOOL_STDIN, /* None: it was started without one */
+    TOOL_NEW_STDIN,
     TOOL_USE_USER_SITE,
     TOOL_USER_SITE, /* where those modules would be */
     TOOL_COUNT,
@@ -305,8 +306,15 @@ static void forget_stdin(void)
                          ? NULL
                          : PyObject_CallMethodObjArgs(tools[TOOL_STDIN], words.read, END);
 
-    if (text)
+    if (text) {
         Py_DecRef(text);
+        return;
+    }
+    /* What it cannot decode stays in it: another one takes its place, unless the program has closed it. */
+    PyErr_Clear();
+    PyObject *other = tools[TOOL_STDIN] == &_Py_NoneStruct ? NULL : PyObject_CallFunctionObjArgs(tools[TOOL_NEW_STDIN], tools[TOOL_STDIN], END);
+    if (other)
+        tools[TOOL_STDIN] = other;
     PyErr_Clear();
 }
 

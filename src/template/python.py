@@ -145,6 +145,20 @@ class Streams:
 streams = Streams()
 
 
+def new_stdin(old):
+    """In the place of one that holds bytes of an earlier program's which it cannot decode, and so cannot be read empty."""
+    if old.closed:
+        return old
+    raw = io.FileIO(0, 'r', closefd=False)
+    raw.name = old.name
+    stream = io.TextIOWrapper(io.BufferedReader(raw), old.encoding, old.errors, line_buffering=old.line_buffering)
+    stream.mode = 'r'
+    for place in ('stdin', '__stdin__'):
+        if getattr(sys, place, None) is old:
+            setattr(sys, place, stream)
+    return stream
+
+
 given = None  # the environment that came with the last program
 
 
@@ -272,7 +286,7 @@ def tools(care):
             threading.main_thread(), random and random._random.Random.seed, random and random._inst,
             load, failed, flush, wind_up, builtins,
             _thread._count, getattr(threading, '_threading_atexits', None), atexit._ncallbacks, care.exits, care.handlers, care.handler_count,
-            sys.stdin, use_user_site, getattr(sys.modules.get('site'), 'USER_SITE', None) or '')
+            sys.stdin, new_stdin, use_user_site, getattr(sys.modules.get('site'), 'USER_SITE', None) or '')
 
 
 # ---- without the library ----
@@ -352,7 +366,7 @@ def stay():
         try:
             stdin.read()  # from nothing now: what was read ahead is not for the next program
         except Exception:
-            pass
+            stdin = new_stdin(stdin)
 
 
 def come_home():

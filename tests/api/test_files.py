@@ -569,3 +569,11 @@ def test_a_file_that_cannot_be_put_costs_no_sandbox(service, before, request_, s
         assert service.ask("DELETE", f"{url}/files?path=coto-main.py").status == 200
         assert service.post(f"{url}/execute", code="print(kept + 1)").json["output"] == "42\n"
     assert service.delete(url).status == 200
+
+
+def test_holes_are_not_hashed_for_nothing(service):
+    """A file of nothing costs its program nothing, and whoever reads and hashes it seconds of a processor that no limit counts."""
+    code = ("import os\nfor name, size in (('small', 8 << 20), ('large', 3 << 30)):\n    open('output/' + name, 'w').truncate(size)\n"
+            "open('output/full', 'wb').write(os.urandom(1 << 20))")
+    done = service.run(code, artifacts=True, resource_limits={"disk": "4g"}).json
+    assert {it["name"] for it in done["artifacts"]} == {"small", "full"} and done["artifacts_skipped"] == 1, done["artifacts_skipped"]

@@ -416,6 +416,30 @@ def test_a_handshake_begun_before_a_revocation_is_not_finished_after_it(own):
         assert b"200" not in answer
 
 
+@pytest.mark.parametrize("is_revoked", [True, False])
+def test_a_body_that_comes_after_a_revocation_begins_nothing(own, is_revoked):
+    """Of who is let in still it is taken: an upload is not cut for somebody else's certificate."""
+    own.start()
+    for name in ("bob", "carol"):
+        own.issue("client", name)
+    bob = own.context(own.pki / "bob.crt")
+    body = json.dumps({"code": "print(6 * 7)"})
+    connection = http.client.HTTPSConnection("localhost", own.port, timeout=60, context=bob)
+    with contextlib.closing(connection):
+        connection.putrequest("POST", "/api/v1/run")
+        for name, value in {"Authorization": f"Bearer {own.mint('alice')}", "Content-Length": str(len(body))}.items():
+            connection.putheader(name, value)
+        connection.endheaders(body[:5].encode())
+        own.coto("pki", "revoke", "bob" if is_revoked else "carol", "--dir", "pki")
+        own.wait_for_message("key files have changed")
+        wait_until(lambda: own.is_let_in(bob) != is_revoked, "the revocation")
+        status = None
+        with contextlib.suppress(ssl.SSLError, ConnectionError, http.client.HTTPException):
+            connection.send(body[5:].encode())
+            status = connection.getresponse().status
+    assert status == (None if is_revoked else 200)
+
+
 # ---- service tokens ----
 
 def part(value):

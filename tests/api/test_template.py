@@ -1,6 +1,7 @@
 """A Python program in the service is a fork of a template: it must not reach that one, nor another fork, nor
 anything of theirs; and what should be random is."""
 import ast
+import base64
 import collections
 import errno
 import json
@@ -548,3 +549,26 @@ def test_memory_holds_nothing_of_others(service):
 def test_control_what_is_there_is_found(service):
     search = SEARCH + "mine = ''.join(halves[0]); print(has([part.encode() for part in halves[0]]))"
     assert python(service, search, stdin=json.dumps([["abcdefgh", "ijklmnop"]])) == "True\n"
+
+
+@pytest.mark.parametrize("first", ["import sys; sys.stdin.reconfigure(encoding='utf-8', errors='strict'); print(sys.stdin.readline())", "print(input())"])
+@pytest.mark.parametrize("more", [{}, {"env": {"PYTHONIOENCODING": "utf-8"}}], ids=["a copy", "one that was started"])
+@pytest.mark.parametrize("rest", ["SECRET\n" * 1169 + "abcd\u00e9\n", "SECRET\n" * 3], ids=["cut in a character", "short"])
+def test_standard_input_of_one_program_is_not_the_next_ones(service, first, more, rest):
+    """What was read ahead and cannot be decoded to its end stayed."""
+    box = service.create(**more)
+    url = f"/api/v1/sandbox/{box['sandbox_id']}/execute"
+    assert service.post(url, code=first, stdin="one\n" + rest).json["output"].startswith("one")
+    for stdin in ("second\n", "third\n"):
+        done = service.post(url, code="import sys; print(repr(sys.stdin.read()), sys.stdin is sys.__stdin__, sys.stdin.fileno())", stdin=stdin).json
+        assert done["output"] == f"{stdin!r} True 0\n", done
+    assert service.delete(f"/api/v1/sandbox/{box['sandbox_id']}").status == 200
+
+
+def test_an_undecodable_end_of_standard_input_is_nobodys_error(service):
+    box = service.create()
+    url = f"/api/v1/sandbox/{box['sandbox_id']}/execute"
+    first = "import sys; sys.stdin.reconfigure(encoding='utf-8', errors='strict'); print(sys.stdin.readline())"
+    assert service.post(url, code=first, stdin_base64=base64.b64encode(b"one\nSECRET\n\xc3").decode()).json["output"] == "one\n\n"
+    assert service.post(url, code="print(repr(open(0).read()), input.__name__)", stdin="second\n").json["output"] == "'second\\n' input\n"
+    assert service.delete(f"/api/v1/sandbox/{box['sandbox_id']}").status == 200

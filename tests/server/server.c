@@ -327,7 +327,7 @@ static void on_signal(void *arg, uint32_t events)
         return;
     }
     int result = tls ? coto_tls_reload(tls, &err) : 0;
-    coto_http_recycle(server, true);
+    coto_http_recycle(server, tls);
     printf("reload: %s\n", result < 0 ? err.text : "ok");
     fflush(stdout);
 }
