@@ -203,44 +203,36 @@ static unsigned subordinate(const char *file, const char *name, unsigned number,
     return coto_idmap_subordinate(coto_buf_str(&buf), getuid(), name, number, map);
 }
 
-static bool find_subuid(struct coto_idmap *map)
+/* NULL, or why there are none for it: a constant. */
+static const char *find_subuid(struct coto_idmap *map)
 {
     struct passwd *pw = getpwuid(getuid());
     const char *name = pw ? pw->pw_name : NULL;
     unsigned number = sandbox_number();
 
-    if (access(NEWUIDMAP, X_OK) || access(NEWGIDMAP, X_OK)) {
-        snprintf(map->why, sizeof map->why, "newuidmap is not installed (Debian package uidmap)");
-        return false;
-    }
+    if (access(NEWUIDMAP, X_OK) || access(NEWGIDMAP, X_OK))
+        return "newuidmap is not installed (Debian package uidmap)";
     map->host_uid = subordinate("/etc/subuid", name, number, map);
     map->host_gid = subordinate("/etc/subgid", name, number, map);
-    if (!map->host_uid || !map->host_gid) {
-        snprintf(map->why, sizeof map->why, "the caller has no range in /etc/subuid and /etc/subgid");
-        return false;
-    }
-    if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) {
-        snprintf(map->why, sizeof map->why, "newuidmap has no rights here: no_new_privs is set");
-        return false;
-    }
+    if (!map->host_uid || !map->host_gid)
+        return "the caller has no range in /etc/subuid and /etc/subgid";
+    if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1)
+        return "newuidmap has no rights here: no_new_privs is set";
     map->kind = COTO_MAP_SUBUID;
-    return true;
+    return NULL;
 }
 
 /* A launcher asks for each sandbox, and who has no_new_privs keeps it: the answer of the first time stands. */
 static bool choose_subuid(struct coto_idmap *map)
 {
-    static _Thread_local char never[sizeof((struct coto_idmap *)0)->why];
+    static const char *_Atomic never; /* thread-local it would be mapped before main, and crash where that fails */
+    const char *why = never;
 
-    if (never[0]) {
-        snprintf(map->why, sizeof map->why, "%s", never);
-        return false;
-    }
-    if (find_subuid(map))
-        return true;
-    if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1)
-        snprintf(never, sizeof never, "%s", map->why);
-    return false;
+    if (!why && (why = find_subuid(map)) && prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1)
+        never = why;
+    if (why)
+        snprintf(map->why, sizeof map->why, "%s", why);
+    return !why;
 }
 
 bool coto_idmap_has_helpers(void)

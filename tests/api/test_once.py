@@ -102,7 +102,8 @@ class Held:
                     self.fds[life] = [os.open(f"/proc/{life[0]}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in NAMESPACES]
 
     def names(self):
-        return [tuple(os.readlink(f"/proc/self/fd/{fd}") for fd in fds) for fds in self.fds.values()]
+        """Of each sandbox once: init's child, before it is a program, has its name."""
+        return list({tuple(os.readlink(f"/proc/self/fd/{fd}") for fd in fds) for fds in self.fds.values()})
 
 
 def inits(launcher):
