@@ -269,7 +269,7 @@ static void take_files(struct front *f, const struct coto_message *message)
         complain(&err, "reload keys and certificates");
         _exit(70); /* the next front starts with them */
     }
-    if (f->http)
+    if (f->http && f->tls)
         coto_http_recycle(f->http, f->tls);
 }
 

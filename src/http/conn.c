@@ -279,6 +279,10 @@ static void on_handshake(struct coto_http_conn *conn)
         settle(conn, EPOLLIN);
         return;
     }
+    if (done == 0 && conn->judge && !coto_tls_is_let_in(conn->judge, conn->tls)) {
+        coto_http_conn_end(conn);
+        return;
+    }
     if (done == 0)
         coto_http_conn_enter(conn, COTO_HTTP_IDLE);
     settle(conn, done == COTO_TLS_WANT_WRITE ? EPOLLOUT : EPOLLIN);

@@ -54,6 +54,7 @@ struct coto_http_conn {
     size_t lingered;        /* bytes thrown away */
     int64_t deadline_us, timer_due_us;
     uint64_t timer;
+    const struct coto_tls *judge; /* what its certificate is held to at the end of the handshake, beside what that began with; NULL: no other */
     bool is_busy;    /* in its turn: everything is sent and settled at the end of it */
     bool is_broken;  /* to be ended by the loop */
     bool is_last;    /* close after this reply */

@@ -418,38 +418,50 @@ static void stop_listening(struct coto_http *server)
     }
 }
 
-/* What was shown, or is being shown, is judged by files of before: no request is begun with it. One whose body is still coming
- * goes on if it would be let in now: an upload is not cut for another certificate of the server's. */
-static void end_before_next(struct coto_http_conn *conn, const struct coto_tls *now)
+/* Verifying takes a tenth of a millisecond each, of the loop's: past these a connection counts as not let in. */
+#define LOOKED_AT_MOST 256
+
+/* What it has shown was judged by files of before. */
+static bool is_let_in(const struct coto_http_conn *conn, const struct coto_tls *now, unsigned *looked_at)
 {
-    if (conn->phase == COTO_HTTP_HANDSHAKE || (conn->phase == COTO_HTTP_BODY && !coto_tls_is_let_in(now, conn->tls))) {
-        coto_http_conn_end(conn);
-    } else if (conn->phase == COTO_HTTP_IDLE || conn->phase == COTO_HTTP_HEAD) {
-        coto_http_request_free(conn->request); /* half a head at most */
-        coto_http_conn_enter(conn, COTO_HTTP_IDLE);
-        conn->is_closing = true; /* after the answers that there are */
-        coto_http_conn_touch(conn);
-    }
+    return conn->phase == COTO_HTTP_HANDSHAKE || (conn->phase > COTO_HTTP_BODY) ||
+           ((*looked_at)++ < LOOKED_AT_MOST && coto_tls_is_let_in(now, conn->tls));
 }
 
-static void recycle_group(struct coto_http_group *group, const struct coto_tls *now)
+/* No request is begun any more, whatever of it is there. */
+static void end_before_next(struct coto_http_conn *conn)
+{
+    if (conn->phase == COTO_HTTP_BODY || coto_http_conn_is_idle(conn)) {
+        coto_http_conn_end(conn);
+        return;
+    }
+    coto_http_request_free(conn->request); /* half a head at most */
+    coto_http_conn_enter(conn, COTO_HTTP_IDLE);
+    conn->is_closing = true; /* after the answers that there are */
+    coto_http_conn_touch(conn);
+}
+
+static void recycle_group(struct coto_http_group *group, const struct coto_tls *now, unsigned *looked_at)
 {
     for (struct coto_http_conn *conn = group->conns, *next; conn; conn = next) {
         next = conn->next;
+        if (now && !conn->tls)
+            continue; /* it has shown nothing */
         conn->is_last = true;
-        if (coto_http_conn_is_idle(conn))
-            coto_http_conn_end(conn);
-        else if (now && conn->tls)
-            end_before_next(conn, now);
+        conn->judge = now;
+        if (now ? !is_let_in(conn, now, looked_at) : coto_http_conn_is_idle(conn))
+            end_before_next(conn);
     }
 }
 
 void coto_http_recycle(struct coto_http *server, const struct coto_tls *now)
 {
+    unsigned looked_at = 0;
+
     for (int i = 0; i < COTO_HTTP_BUCKETS; i++)
         for (struct coto_http_group *group = server->buckets[i], *next; group; group = next) {
             next = group->next; /* it goes with its last connection */
-            recycle_group(group, now);
+            recycle_group(group, now, &looked_at);
         }
 }
 

@@ -100,8 +100,9 @@ int coto_http_listen_fd(struct coto_http *server, int fd, struct coto_tls *tls,
                         struct coto_err *err);
 /* Stops listening and reading new requests, lets running ones finish, then calls fn. */
 void coto_http_drain(struct coto_http *server, coto_loop_fn *fn, void *arg);
-/* Idle connections are closed, others after their reply. After certificates changed, with those there are now: connections with
- * TLS begin no request any more, whatever of its head, or of the handshake, is there, nor end the body of one unless they would be let in. */
+/* To be called when certificates changed, with what there is now: each connection with TLS is judged by that, when its handshake is done
+ * if it is not yet, and what is not let in begins no request any more, whatever of its head or its body is there. The others
+ * are closed after their next reply; without TLS they go on. NULL: whatever they have shown, idle ones are closed at once, others after their reply. */
 void coto_http_recycle(struct coto_http *server, const struct coto_tls *now);
 const struct coto_http_stats *coto_http_stats(const struct coto_http *server);
 

@@ -650,13 +650,13 @@ def test_control_others_of_root_are_refused_none_of_it():
     assert all(-200 < answer < -1 for answer in answers.values()), answers  # -1 is EPERM
 
 
-@only(ROOT)
 def asked(it, *request):
     """Its status; None: the connection was ended, as those are that are being made when files change."""
     with contextlib.suppress(ConnectionError, ssl.SSLError):
         return it.ask(*request).status
 
 
+@only(ROOT)
 def test_root_still_serves_what_is_others():
     """A state directory in one of somebody else's, and a port that only root may open. His keys are none of ours (tests/api/test_settings.py)."""
     it = Production()

@@ -214,7 +214,7 @@ def test_so_is_one_at_a_reload(own, name, kept):
     own.signal(signal.SIGHUP)
     own.wait_for_message(kept)
     assert f"{path}': others may write to it" in own.messages and "reloaded" not in own.messages
-    assert status(own, token) == 200
+    wait_until(lambda: status(own, token) == 200, "connections: one that was being made then has been ended")
     path.chmod(0o644)
     own.signal(signal.SIGHUP)
     own.wait_for_message("reloaded")
