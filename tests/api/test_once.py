@@ -102,12 +102,13 @@ class Held:
                     self.fds[life] = [os.open(f"/proc/{life[0]}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in NAMESPACES]
 
     def names(self):
-        """Of each sandbox once: init's child, before it is a program, has its name."""
-        return list({tuple(os.readlink(f"/proc/self/fd/{fd}") for fd in fds) for fds in self.fds.values()})
+        return [tuple(os.readlink(f"/proc/self/fd/{fd}") for fd in fds) for fds in self.fds.values()]
 
 
 def inits(launcher):
-    return [pid for pid, row in descendants(launcher).items() if row[1].startswith("coto-init") and row[2] != "Z"]
+    """Of each sandbox the first: its child, before it is a program, has its name too."""
+    table = {pid: row for pid, row in descendants(launcher).items() if row[1].startswith("coto-init") and row[2] != "Z"}
+    return [pid for pid, row in table.items() if row[0] not in table]
 
 
 def lives(pids):
