@@ -137,7 +137,7 @@ static int open_one(struct coto_records *r, const char *name, int flags, sqlite3
     /* Whoever can write the file must not get code run by it. */
     sqlite3_db_config(*ret_db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(*ret_db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    if (records_exec(*ret_db, "PRAGMA cache_size = -512; PRAGMA mmap_size = 0;"
+    if (records_exec(*ret_db, "PRAGMA cache_size = -128; PRAGMA mmap_size = 0;"
                               "PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON;"))
         return records_fail(r, *ret_db, "open", err);
     return 0;
