@@ -73,6 +73,9 @@ bool api_ahead_take(struct api_job *job, int channel_fd)
             job->box = it->box;
             coto_launch_use(job->box, channel_fd, &job->plan);
             free(it);
+            pthread_mutex_lock(&api->ahead_lock);
+            api->ahead_hits++;
+            pthread_mutex_unlock(&api->ahead_lock);
             return true;
         }
         drop(api, it, channel_fd);
@@ -89,7 +92,7 @@ static void fill(struct api_job *job, int channel_fd)
 
     job->body = json_pack("{s:s, s:s}", "code", "", "language", "node");
     if (!it || !job->body || api_body_policy(job, NULL) || api_body_code(job) ||
-        coto_launch_create(channel_fd, &job->plan, 0, &it->box, &job->err)) {
+        coto_launch_create(channel_fd, &job->plan, COTO_LAUNCH_AHEAD, &it->box, &job->err)) {
         free(it);
         return;
     }
@@ -145,17 +148,32 @@ static void submit(struct coto_api *api, void (*run)(struct api_job *job, int ch
     api_submit(job);
 }
 
+static bool is_wanted(const struct coto_api *api)
+{
+    int64_t used_us = api->ahead_used_us;
+
+    return used_us && coto_clock_us() - used_us < KEEP_US;
+}
+
 void api_ahead_refill(struct coto_api *api)
 {
-    bool is_wanted = api->ahead_used_us && coto_clock_us() - api->ahead_used_us < KEEP_US;
+    bool wanted = is_wanted(api);
 
-    if (is_wanted && !api->draining && api->ahead_starting == 0 &&
+    if (wanted && !api->draining && api->ahead_starting == 0 &&
         api->ahead_count < api->config.node_ahead) {
         api->ahead_starting++; /* one at a time: programs that run come first */
         submit(api, fill, filled);
-    } else if (!is_wanted && api->ahead_count > 0) {
+    } else if (!wanted && api->ahead_count > 0) {
         submit(api, shrink, nothing);
     }
+}
+
+void api_ahead_count(struct coto_api *api, struct api_ahead_counts *ret_counts)
+{
+    pthread_mutex_lock(&api->ahead_lock);
+    *ret_counts = (struct api_ahead_counts){
+        .ready = api->ahead_count, .target = is_wanted(api) ? api->config.node_ahead : 0, .hits = api->ahead_hits};
+    pthread_mutex_unlock(&api->ahead_lock);
 }
 
 void api_ahead_free(struct coto_api *api)

@@ -253,8 +253,9 @@ struct coto_api {
     } kinds[24]; /* under control_lock */
     unsigned kind_count;
     atomic_uint pool_turn; /* how often pool-max has come anew */
-    struct api_ahead *ahead; /* with the next two, under its lock */
+    struct api_ahead *ahead; /* with the next three, under its lock */
     unsigned ahead_count;
+    uint64_t ahead_hits; /* programs there was one for */
     pthread_mutex_t ahead_lock;
     unsigned ahead_starting;
     pthread_mutex_t versions_lock;
@@ -443,6 +444,11 @@ void api_kind_asked(struct api_job *job, const struct coto_plan *plan);
 bool api_ahead_take(struct api_job *job, int channel_fd); /* on a worker: the job has its box */
 void api_ahead_refill(struct coto_api *api);              /* on the loop, now and then */
 void api_ahead_free(struct coto_api *api);
+struct api_ahead_counts {
+    unsigned ready, target;
+    uint64_t hits;
+};
+void api_ahead_count(struct coto_api *api, struct api_ahead_counts *ret_counts);
 
 /* callback.c */
 int api_callback_check(struct api_job *job);

@@ -85,9 +85,16 @@ static void write_metrics(struct api_job *job)
                       (unsigned long long)c->verdicts[i]);
 }
 
-/* A row for each kind that is kept ready: there are as many as profiles times two, and some of level high. */
-static void write_shelves(struct coto_buf *out, const struct coto_launch_pool *pool)
+static void write_kind(struct coto_buf *out, const char *name, const char *labels, uint64_t value)
 {
+    coto_buf_addf(out, "coto_pool_kind_%s{%s} %" PRIu64 "\n", name, labels, value);
+}
+
+/* A row for each kind that is kept ready: there are as many as profiles times two, and some of level high; and one of
+ * the Node that waits here (ahead.c) since somebody has asked for one. */
+static void write_kinds(struct coto_buf *out, const struct coto_launch_pool *pool, const struct api_ahead_counts *node)
+{
+    const uint64_t of_node[] = {node->ready, node->target, node->hits, 0};
     const struct {
         const char *name, *type, *help;
         size_t at;
@@ -103,10 +110,13 @@ static void write_shelves(struct coto_buf *out, const struct coto_launch_pool *p
                       rows[i].name, rows[i].type);
         for (unsigned k = 0; k < pool->shelf_count; k++) {
             const struct coto_launch_shelf *it = &pool->shelves[k];
-            coto_buf_addf(out, "coto_pool_kind_%s{level=\"%s\",profile=\"%s\",language=\"%s\"} %" PRIu64 "\n",
-                          rows[i].name, it->is_high ? "high" : "standard", it->profile,
-                          it->is_parked ? "python" : "other", *(const uint64_t *)((const char *)it + rows[i].at));
+            char labels[160];
+            snprintf(labels, sizeof labels, "level=\"%s\",profile=\"%s\",language=\"%s\"",
+                     it->is_high ? "high" : "standard", it->profile, it->is_parked ? "python" : "other");
+            write_kind(out, rows[i].name, labels, *(const uint64_t *)((const char *)it + rows[i].at));
         }
+        if (node->target || node->hits)
+            write_kind(out, rows[i].name, "level=\"standard\",profile=\"default\",language=\"node\"", of_node[i]);
     }
 }
 
@@ -117,19 +127,22 @@ static void ask_pool(struct api_job *job, int channel_fd)
 
     if (coto_launch_get_pool(channel_fd, &pool, &job->err))
         return;
+    struct api_ahead_counts node;
+    api_ahead_count(job->api, &node);
     const struct coto_launch_status s = pool.status;
+    const uint64_t hits = s.from_pool + node.hits;
     metric(out, "pool_ready", "gauge", "Sandboxes ready to be handed out.", s.ready);
     metric(out, "pool_target", "gauge", "Ready sandboxes aimed at.", s.target);
-    metric(out, "pool_max", "gauge", "Sandboxes of level standard that may be ready at once, of all kinds together.", job->api->config.pool_max);
+    metric(out, "pool_max", "gauge", "Sandboxes of level standard that may be ready at once, of all kinds together; Node that waits apart.", job->api->config.pool_max);
     metric(out, "pool_starting", "gauge", "Sandboxes being made.", s.starting);
     metric(out, "pool_in_use", "gauge", "Sandboxes handed out, and those in which Node waits for a program.", s.in_use);
-    metric(out, "pool_hits_total", "counter", "Requests served from the pool.", s.from_pool);
+    metric(out, "pool_hits_total", "counter", "Requests served from the pool, or by Node that waited.", hits);
     metric(out, "pool_misses_total", "counter", "Requests that waited for a new sandbox.", s.cold);
     coto_buf_addf(out,
                   "# HELP coto_pool_hit_ratio Part of the requests for a sandbox that the pool served.\n"
                   "# TYPE coto_pool_hit_ratio gauge\ncoto_pool_hit_ratio %.4f\n",
-                  s.from_pool + s.cold ? (double)s.from_pool / (double)(s.from_pool + s.cold) : 1.0);
-    write_shelves(out, &pool);
+                  hits + s.cold ? (double)hits / (double)(hits + s.cold) : 1.0);
+    write_kinds(out, &pool, &node);
     metric(out, "sandboxes_created_total", "counter", "Sandboxes made.", s.created);
     metric(out, "sandboxes_parked_total", "counter", "Interpreters parked in sandboxes.", s.parked);
     metric(out, "sandboxes_failed_total", "counter", "Sandboxes that could not be made.", s.failed);

@@ -334,6 +334,9 @@ static int add_socket(struct coto_place *place, const char *where, bool is_tls,
         place->socket_count++;
         return 0;
     }
+    bool is_unix = coto_str_has_prefix(where, "unix:");
+    if (is_unix && err->sys_errno == EADDRINUSE && check_socket(where + strlen("unix:"), err))
+        return -1;
     return explain_bind(err);
 }
 

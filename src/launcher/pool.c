@@ -192,6 +192,8 @@ static void raise_target(struct launcher *l, struct shelf *shelf, unsigned waiti
 void launcher_create(struct launcher *l, struct channel *channel, const struct coto_frame *frame)
 {
     struct shelf *shelf = launcher_find_shelf(l, frame);
+    unsigned waiting = (unsigned)coto_field_num(frame, COTO_TAG_L_WAITING);
+    bool is_request = waiting != COTO_LAUNCH_AHEAD;
     struct coto_err err = {0};
 
     channel->has_asked = true;
@@ -205,23 +207,23 @@ void launcher_create(struct launcher *l, struct channel *channel, const struct c
             launcher_end_box(l, box, NULL); /* somebody has killed it */
         shelf->taken++;
         shelf->used_us = coto_clock_us();
-        raise_target(l, shelf, (unsigned)coto_field_num(frame, COTO_TAG_L_WAITING));
+        raise_target(l, shelf, is_request ? waiting : 0);
         if (box) {
-            l->status.from_pool++;
-            shelf->hits++;
+            l->status.from_pool += is_request;
+            shelf->hits += is_request;
             hand_over(l, channel, box);
             return;
         }
-        shelf->misses++;
+        shelf->misses += is_request;
         /* Where there is no room for another it gets one of those that are on their way. */
         bool is_full = l->box_count >= l->max_boxes && shelf->starting > shelf->queued;
         if (shelf->is_apart || channel->hold.len == 0 || is_full) {
-            l->status.cold++;
+            l->status.cold += is_request;
             enqueue(shelf, channel);
             return;
         }
     }
-    l->status.cold++;
+    l->status.cold += is_request;
     channel->waits = true;
     if (!launcher_start_box(l, frame, NULL, channel, &err)) {
         l->status.failed++;

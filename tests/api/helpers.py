@@ -85,6 +85,15 @@ class Reply:
         return f"{self.status} {self.body[:2000]!r}"
 
 
+class Broken(AssertionError):
+    """A promise that must hold every time did not hold: tests/run does not try that test again."""
+
+
+def promised(is_so, what):
+    if not is_so:
+        raise Broken(what)
+
+
 def wait_until(is_so, what="it"):
     """What is_so returned once that is true."""
     end = time.monotonic() + PATIENCE

@@ -118,6 +118,34 @@ def test_ap_02_slow_clients_disturb_nobody(service):
         assert_undisturbed(calm, times_of(service))
 
 
+def drip(client, data, seconds):
+    """A byte at a time until the service has had enough; how many it took."""
+    sent = 0
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        for byte in data:
+            client.send(bytes([byte]))
+            sent += 1
+            if not client.is_silent(seconds):
+                break
+    return sent
+
+
+@pytest.mark.parametrize("part", ["head", "body"])
+def test_ap_02_slowloris_is_cut_though_bytes_keep_coming(service, part):
+    """Each byte is in time, all of them are not; whoever takes a second or two is served."""
+    body = b'{"code": "print(1)"}'
+    whole = head(service, "POST /api/v1/run", f"Content-Length: {len(body)}", f"X-Long: {'x' * 1000}") + body
+    at = len(whole) - len(body) if part == "body" else 0
+    with raw(service) as sock, Client(sock) as client:
+        client.send(whole[:-4])
+        assert drip(client, whole[-4:], 0.5) == 4 and client.reply("POST").status == 200, "control"
+    with raw(service) as sock, Client(sock) as client:
+        client.send(whole[:at])
+        assert 4 < drip(client, whole[at:], 1) < min(len(whole) - at, PATIENCE)
+        assert client.reply("POST").status == 408
+        assert sock.recv(1000) == b"", "and closed"
+
+
 @contextlib.contextmanager
 def many_descriptors(need):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -411,15 +439,23 @@ def test_no_caller_is_above_the_ceiling(service, limits):
 ID = "00000000-0000-4000-8000-000000000000"
 
 
+def files_of(service):
+    """Names in its directories and who they are; without what it does of itself: the records' log."""
+    return {str(path): path.lstat().st_ino for place in (service.state, service.runtime) for path in sorted(place.rglob("*"))
+            if not path.name.endswith(("-wal", "-shm"))}
+
+
 @pytest.mark.parametrize("name", ["../x", "%2e%2e%2f", "a/b", ".", "", "x" * 4096, "%00", "%0a", ID.upper().replace("0", "A"), ID + "x", ID[:-1],
                                   ID.replace("0", "%EF%BC%90", 1), f" {ID}", f"{ID}%20", f"{ID}/", f"{ID}/execute/", "create", "..;", "*", "%ff"])
 def test_ap_06_ids(service, name):
+    before = files_of(service)
     for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/execute"), ("GET", "/files")):
         for room in ("sandbox", "executions"):
             line = f"{method} /api/v1/{room}/{name}{path}".replace(" /", "\0").replace(" ", "%20").replace("\0", " /")
             status = send(service, head(service, line, "Content-Length: 0")).status
             assert status in (400, 404, 405, 414) or (name == "" and status == 200), (line, status)
     assert service.get(f"/api/v1/sandbox/{ID}").status == 404
+    assert files_of(service) == before, "no file was made, removed or renamed"
 
 
 # ---- AP-07, AP-08 ----

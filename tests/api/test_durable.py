@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from .helpers import BIN, PATIENCE, ROOT, SIZE_ANY, Service, wait_until
+from .helpers import BIN, PATIENCE, ROOT, SIZE_ANY, Service, promised, wait_until
 
 EXECUTIONS = "/api/v1/executions"
 
@@ -20,12 +20,13 @@ EXECUTIONS = "/api/v1/executions"
 # ---- kill -9 ----
 
 def work(service, stop, told):
-    """Runs until the service is gone; what was answered goes to told."""
+    """Runs until the service is gone, half of them with a key; what was answered goes to told."""
     with contextlib.suppress(OSError, http.client.HTTPException):
         while not stop.is_set():
-            reply = service.run("pass", key=f"{threading.get_ident()}-{time.monotonic_ns()}")
+            key = random.choice((f"{threading.get_ident()}-{time.monotonic_ns()}", None))
+            reply = service.run("pass", key=key)
             assert reply.status == 200, reply
-            told.append(reply.json)
+            told.append({**reply.json, "key": key})
 
 
 def restart(service):
@@ -56,14 +57,16 @@ def test_what_was_acknowledged_survives_kill(make_service, durability, kill):
     for _ in range(4):
         kill_at_work(service, told, kill)
         rows = {row["id"]: row for row in service.rows("SELECT * FROM executions")}
-        assert {it["execution_id"] for it in told} <= set(rows)
+        promised({it["execution_id"] for it in told} <= set(rows), "an execution that was told is not recorded")
         for it in told:
             row = rows[it["execution_id"]]
-            assert (row["verdict"], row["exit_code"], row["started"]) == (
-                it["verdict"], it["exit_code"], it["started_at"])
+            promised((row["verdict"], row["exit_code"], row["started"]) == (it["verdict"], it["exit_code"], it["started_at"]),
+                     (row, it))
         assert {row["verdict"] for row in rows.values()} <= {"ok", "interrupted"}
     kept = service.rows("SELECT count(*) AS n FROM idempotency")[0]["n"]
-    assert kept >= len(told)
+    with_key = sum(it["key"] is not None for it in told)
+    promised(kept >= with_key, "a key that was told is not recorded")
+    assert 0 < with_key < len(told)
 
 
 def test_without_durability_the_last_can_be_lost(make_service):

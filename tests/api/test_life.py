@@ -15,7 +15,7 @@ import pytest
 import apart
 from cli.conftest import leftovers, reap  # noqa: F401: pytest finds leftovers by name
 
-from cli.helpers import CGROUPS, SLOW, only
+from cli.helpers import CGROUPS, SLOW, descendants, only
 
 from .daemon import Daemon
 from .helpers import ROOT, wait_until
@@ -32,6 +32,12 @@ def service():
     it = Daemon()
     yield it
     it.__exit__()
+
+
+def namespace(pid):
+    """The pid namespace it is in; None when it is gone, or only remembered by its parent."""
+    with contextlib.suppress(OSError):
+        return os.readlink(f"/proc/{pid}/ns/pid")
 
 
 def executions(service):
@@ -128,8 +134,11 @@ def test_kill_of_the_launcher(service):
     sandbox = service.create()
     runs = service.begin_runs(LONG, 3)
     front, killed = service.front, service.launcher
+    inside = [pid for pid in descendants(killed) if namespace(pid) != namespace(killed)]
+    assert len(inside) >= 3
     os.kill(killed, signal.SIGKILL)
     assert {reply.json["verdict"] for reply in runs()} == {"lost"}
+    wait_until(lambda: not [pid for pid in inside if namespace(pid)], "the end of all that was in a sandbox")
     assert service.run("print(1)").json["verdict"] == "ok"
     assert service.front == front and service.launcher not in (0, killed)
     assert service.get(f"/api/v1/sandbox/{sandbox['sandbox_id']}").status == 404

@@ -1,4 +1,4 @@
-"""DR-12: what strangers and tenants do is counted; it does not write the service's log."""
+"""DR-12: what strangers and tenants do does not write the service's log."""
 import concurrent.futures
 import contextlib
 import json

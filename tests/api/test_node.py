@@ -1,5 +1,6 @@
 """Node that was started ahead runs a program as one that was not."""
 import os
+import re
 import shutil
 import signal
 
@@ -9,6 +10,7 @@ from cli.helpers import descendants
 
 from .daemon import Daemon
 from .helpers import wait_until
+from .test_metrics import value
 
 pytestmark = pytest.mark.skipif(not shutil.which("node"), reason="no node here")
 
@@ -106,6 +108,25 @@ def test_one_that_was_killed_meanwhile_is_not_used(service):
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "its end")  # and a moment later its init has said so
     wait_until(lambda: service.run("console.log(1)", language="node").json["stdout"] == "1\n", "a run")
+
+
+def kind(service, name):
+    return float(re.search(rf'^coto_pool_kind_{name}{{level="standard",profile="default",language="node"}} (\S+)$',
+                           service.get("/metrics").body.decode(), re.M)[1])
+
+
+def test_the_hit_rate_counts_programs_and_not_what_waits_for_them(service):
+    wait_until(lambda: waiting(service), "a node that waits")
+    hits, misses, of_node = value(service, "pool_hits_total"), value(service, "pool_misses_total"), kind(service, "hits_total")
+    for count in range(1, 4):
+        assert service.run("1", language="node").json["verdict"] == "ok"
+        total = value(service, "pool_hits_total") + value(service, "pool_misses_total")
+        assert total == hits + misses + count, "one request, one number"
+        wait_until(lambda: waiting(service), "the next one")
+        assert value(service, "pool_hits_total") + value(service, "pool_misses_total") == total, "nobody asked for that one"
+    wait_until(lambda: with_one_that_waited(service, "1"), "a run with it")
+    assert kind(service, "hits_total") > of_node and value(service, "pool_hits_total") > hits
+    wait_until(lambda: kind(service, "ready") == 1 == kind(service, "target"), "the next one")
 
 
 def test_the_operator_can_have_them_all_cold():

@@ -64,6 +64,13 @@ def grows_and_shrinks(service, kind, least, most):
     return others
 
 
+def test_the_usual_numbers(make_service):
+    """At least five and at most a hundred where nobody has said anything."""
+    service = make_service()
+    assert kinds(service, "target") == {PYTHON: 5} and value(service, "pool_max") == 100
+    wait_until(lambda: kinds(service, "ready") == {PYTHON: 5}, "five")
+
+
 @pytest.mark.parametrize("most", [9, 20])
 def test_the_target_follows_what_is_asked_for(make_service, most):
     """Four are worked on at once and twenty wait: as many are wanted as wait, but no more than pool-max."""

@@ -762,6 +762,28 @@ def test_new_keys_are_taken_without_a_restart(own):
     assert own.front == front
 
 
+def b64(data):
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+@pytest.mark.parametrize("kind", ["hs256", "rs256", "es256", "eddsa"])
+def test_each_kind_of_key_lets_its_own_tokens_in(own, kind):
+    """And none that is HS256 with the text of the service's key file as the secret, the classic forgery."""
+    own.coto("token", "keygen", kind, "more")
+    key = own.room / "more" / ("hs256.secret" if kind == "hs256" else f"{kind}.key")
+    file = key if kind == "hs256" else key.with_suffix(".pub")
+    own.settings["jwt-key"] = file
+    own.start()
+    good = own.coto("token", "mint", "--key", key, "--sub", "alice").strip()
+    assert own.get("/api/v1/sandbox", token=good).status == 200
+    assert refusal(own.get("/api/v1/sandbox", token=own.mint("alice"))) == UNAUTHORIZED, "another key's"
+    text_of_file = [] if kind == "hs256" else [file.read_bytes(), file.read_bytes().strip()]
+    for secret in (*text_of_file, b"", b"secret"):
+        text = f"{b64(json.dumps({'alg': 'HS256', 'typ': 'JWT'}).encode())}.{good.split('.')[1]}"
+        forged = f"{text}.{b64(hmac.digest(secret, text.encode(), 'sha256'))}"
+        assert refusal(own.get("/api/v1/sandbox", token=forged)) == UNAUTHORIZED, secret
+
+
 def dated(own, name, first, last):
     """The same certificate with other dates, in the place of the first."""
     path = own.pki / f"{name}.crt"

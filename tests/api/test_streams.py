@@ -1,6 +1,8 @@
 """Output while it happens; and clients that do not read it, or go away."""
 import contextlib
 import json
+import pathlib
+import random
 import time
 
 import pytest
@@ -200,6 +202,16 @@ def test_control_memory_of_the_front_would_be_seen(make_service):
 
 # ---- DR-03 ----
 
+def of_program(mark):
+    """Processes with that word in their command line."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and mark.encode() in (entry / "cmdline").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+    return found
+
+
 @pytest.mark.parametrize("path", ["/api/v1/run", "/api/v1/run?stream=1"])
 def test_whoever_disconnects_ends_the_run(service, path):
     before = set(service.get("/api/v1/executions", token=True).json["executions"][i]["execution_id"]
@@ -209,12 +221,15 @@ def test_whoever_disconnects_ends_the_run(service, path):
         rows = service.get("/api/v1/executions", token=True).json["executions"]
         return [row for row in rows if row["execution_id"] not in before]
     with raw(service) as sock:
-        begin(sock, service, "import time; time.sleep(100)", path, timeout_seconds=120)
+        mark = f"97.{random.randrange(10**9)}"
+        begin(sock, service, f"import subprocess; subprocess.run(['sleep', '{mark}'])", path, timeout_seconds=120)
         wait_until(lambda: any(row["state"] == "running" for row in mine()), "the start")
+        wait_until(lambda: of_program(mark), "its process")
     began = time.monotonic()
     wait_until(lambda: all(row["state"] == "finished" for row in mine()), "the end")
     assert time.monotonic() - began < 20
     assert [row["verdict"] for row in mine()] == ["killed"]
+    wait_until(lambda: not of_program(mark), "the end of its process")
 
 
 def test_a_sandbox_outlives_a_client_that_disconnects(service):

@@ -154,6 +154,17 @@ def test_a_fork_finds_what_was_imported(service):
     assert count > 10000 and lost == 0, (count, lost)
 
 
+FORTY = """abc array base64 bisect calendar collections contextlib copy csv dataclasses datetime decimal enum fractions
+functools hashlib heapq io itertools json logging math numbers operator os pathlib random re shutil statistics string struct
+subprocess sys tempfile textwrap threading time traceback types typing urllib.parse uuid warnings zlib""".split()
+
+
+def test_the_usual_modules_are_there_before_the_program_begins(service):
+    show = f"import sys; print([name for name in {FORTY} if name not in sys.modules])"
+    assert len(FORTY) >= 40 and python(service, show) == "[]\n"
+    assert len(eval(python(service, show, cold=True))) > 20, "control"
+
+
 def test_control_with_another_secret_alone_it_is_lost(service):
     count, lost = map(int, python(service, ANOTHER_SECRET + FIND, cold=True).split())
     assert lost > count / 2 > 1000, (count, lost)

@@ -107,9 +107,46 @@ def test_web_pages_are_not_served(service, headers):
     assert ask_port(service, "/healthz", {"Host": "localhost"}).status == 200
 
 
+@pytest.mark.parametrize("origin, status", [("http://evil.example", 403), (None, 404)], ids=["foreign", "control"])
+def test_web_sockets_are_not_served_to_pages(service, origin, status):
+    """AP-19: a browser lets any page begin one, and tells its origin. There are none here for anybody."""
+    fields = {**bearer(service.token), "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+              "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", **({"Origin": origin} if origin else {})}
+    for path in ("/", "/api/v1/ws", "/api/v1/run"):
+        reply = ask_port(service, path, fields)
+        assert reply.status != 101 and reply.status in (status, 405 if status == 404 else 403), (path, reply)
+    assert ask_port(service, "/api/v1/sandbox", bearer(service.token)).status == 200
+
+
+def test_another_socket_in_the_place_of_its_own(other, tmp_path):
+    """AP-17: only its owner can put one there (the next test). Whoever is connected stays connected, and the next service has
+    its own again; a link in its place is refused, not followed and not removed."""
+    other.start()
+    mine = other.runtime / "api.sock"
+    with contextlib.closing(other.connect()) as own, socket.socket(socket.AF_UNIX) as stranger:
+        own.connect()
+        mine.unlink()
+        stranger.bind(str(mine))
+        stranger.listen()
+        own.request("GET", "/healthz")
+        assert Reply(own.getresponse()).status == 200
+        assert ask_port(other, "/healthz", bearer(other.token)).status == 200
+        other.kill()
+    victim = tmp_path / "victim"
+    victim.write_text("as it was")
+    mine.unlink()
+    mine.symlink_to(victim)
+    status, said = other.fails()
+    assert status == 64 and f"'{mine}': something else than a socket is there" in said and "remove it" in said
+    assert mine.is_symlink() and victim.read_text() == "as it was"
+    mine.unlink()
+    assert other.start().run("print(1)").json["verdict"] == "ok"
+    assert stat.S_ISSOCK(mine.lstat().st_mode) and mode(mine) == 0o600
+
+
 @only(ROOT)  # it needs a second user
 def test_others_cannot_connect_and_are_nobody_when_they_can(service):
-    """AP-17: directory and socket keep them out; with both opened their credentials do."""
+    """AP-17: directory and socket keep them out, also from putting another in its place; with both opened their credentials do."""
     sock = service.runtime / "api.sock"
 
     def status_of_another():
@@ -117,7 +154,10 @@ def test_others_cannot_connect_and_are_nobody_when_they_can(service):
                    "--unix-socket", sock, "http://coto/api/v1/sandbox"]
         return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE).stdout
     assert status_of_another() == "000"
-    service.runtime.chmod(0o711)
+    for mode_of_directory in (0o700, 0o711):
+        service.runtime.chmod(mode_of_directory)
+        swap = subprocess.run(["setpriv", "--reuid=65533", "--clear-groups", "mv", sock, f"{sock}.old"], capture_output=True, timeout=PATIENCE)
+        assert swap.returncode != 0 and sock.is_socket()
     assert status_of_another() == "000"
     sock.chmod(0o666)
     assert status_of_another() == "401"

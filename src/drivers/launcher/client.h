@@ -5,14 +5,17 @@
 #include "drivers/driver.h"
 #include "kernel/self.h"
 
+#include <limits.h>
 #include <stdint.h>
 
 /* One more channel over an existing one. fd or -1. */
 int coto_launch_channel(int control_fd, struct coto_err *err);
 
 /* A sandbox of the plan, taken from the pool or new. The plan must outlive it. `waiting` is how
- * many of the caller's requests wait for one. It is used through its driver's functions, each
- * of which talks over the channel given here or by coto_launch_use. */
+ * many of the caller's requests wait for one, or COTO_LAUNCH_AHEAD: none does, and the pool's hits
+ * and misses do not count it. It is used through its driver's functions, each of which talks over
+ * the channel given here or by coto_launch_use. */
+#define COTO_LAUNCH_AHEAD UINT_MAX
 int coto_launch_create(int channel_fd, const struct coto_plan *plan, unsigned waiting,
                        struct coto_sandbox **ret_sandbox, struct coto_err *err);
 /* The same for a sandbox that outlives this process when that dies: the next one asks for it and
