@@ -24,8 +24,8 @@ static int make_one(const char *path, unsigned mode, struct coto_err *err)
     if (mkdir(path, mode) == 0 || errno == EEXIST)
         return 0;
     coto_err_set(err, COTO_ERR_OUTPUT, errno, "directory '%s'", path);
-    return coto_err_remedy(err, "name a directory that this user may make, such as one below %s",
-                           getenv("HOME") && *getenv("HOME") ? getenv("HOME") : "its home");
+    const char *home = getenv("HOME");
+    return coto_err_remedy(err, "name a directory that this user may make, such as one below %s", home && *home ? home : "its home");
 }
 
 /* "keys/" and "keys/." are keys, and not what is above something private. */

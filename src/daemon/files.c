@@ -313,8 +313,8 @@ int coto_files_take(struct coto_files *files, const int *fds, const char *slots,
     coto_files_close(files);
     files->count = COTO_FILE_JWT;
     for (int i = 0; i < count; i++) {
-        int slot = slots[i];
-        if (slot < 0 || slot >= COTO_FILES_MAX || files->fds[slot] >= 0) {
+        int slot = (unsigned char)slots[i];
+        if (slot >= COTO_FILES_MAX || files->fds[slot] >= 0) {
             close(fds[i]);
             failed = -1;
             continue;
