@@ -15,15 +15,17 @@ static void (*const functions[])(struct api_call *call) = {COTO_ENDPOINTS(X)};
 
 /* ---- routing ---- */
 
-static bool is_id(const char *text, size_t len)
+bool api_id(const char *text, size_t len, char ret_id[COTO_ID_TEXT])
 {
     if (len != COTO_ID_TEXT - 1)
         return false;
     for (size_t i = 0; i < len; i++) {
         bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-        if (dash ? text[i] != '-' : !strchr("0123456789abcdef", text[i]))
+        if (!text[i] || (dash ? text[i] != '-' : !strchr("0123456789abcdefABCDEF", text[i])))
             return false;
+        ret_id[i] = text[i] >= 'A' && text[i] <= 'F' ? (char)(text[i] - 'A' + 'a') : text[i];
     }
+    ret_id[len] = '\0';
     return true;
 }
 
@@ -34,10 +36,8 @@ static bool is_path(const char *form, const char *path, char ret_id[COTO_ID_TEXT
     while (*form && *path) {
         if (*form == '{') {
             size_t n = strcspn(path, "/");
-            if (!is_id(path, n))
+            if (!api_id(path, n, ret_id))
                 return false;
-            memcpy(ret_id, path, n);
-            ret_id[n] = '\0';
             path += n;
             form = strchr(form, '}') + 1;
         } else if (*form++ != *path++) {

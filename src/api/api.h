@@ -376,6 +376,9 @@ void api_words_remedy(const char *text, struct coto_buf *out); /* only what a ca
 /* check.c: the body against the table; err and field say what is wrong. */
 int api_check(struct api_job *job, enum coto_body body);
 
+/* api.c: a UUID, in capitals or not, as ours are: in none. */
+bool api_id(const char *text, size_t len, char ret_id[COTO_ID_TEXT]);
+
 /* path.c: a caller's name of a file as an absolute path inside. */
 int api_path(const char *workdir, const char *path, struct coto_buf *ret_target, struct coto_err *err);
 

@@ -45,6 +45,8 @@ static int unknown(struct api_job *job, enum coto_body body, const char *prefix,
     fail(job, name, where ? "no field of this request" : "no such field");
     if (where)
         return coto_err_remedy(&job->err, "%s", where);
+    if (coto_limit_find(key) && coto_body_field(body, "resource_limits"))
+        return coto_err_remedy(&job->err, "it goes into resource_limits: {\"resource_limits\": {\"%s\": ...}}", key);
     if (best.name)
         return coto_err_remedy(&job->err, "did you mean '%s'?", best.name);
     return coto_err_remedy(&job->err, "GET /openapi.json lists what there is");

@@ -210,7 +210,7 @@ static int take_id(struct api_call *call, const char *name, char ret_id[COTO_REC
 
     if (given == 0)
         ret_id[0] = '\0';
-    if (given == 0 || (given > 0 && strlen(ret_id) == COTO_RECORD_ID - 1))
+    if (given == 0 || (given > 0 && api_id(ret_id, strlen(ret_id), ret_id)))
         return 0;
     coto_err_set(&err, COTO_ERR_USAGE, 0, "%s: must be an id", name);
     coto_err_remedy(&err, "an id is a UUID, as replies have it");

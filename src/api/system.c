@@ -409,6 +409,7 @@ static int64_t try_one(struct api_job *job)
     bool has_high = ask_high(job, *job->channel, &why);
     if (!job->err.kind && !coto_launch_get_self(*job->channel, &launcher, &job->err))
         is_all = say_all(job, has_standard, has_high, &why, &launcher);
+    coto_launch_use(job->box, *job->channel, &job->plan); /* there may be a new launcher by now */
     job->box->driver->destroy(job->box, NULL);
     return job->err.kind ? 0 : is_all ? TOLD_MS : TOLD_PART_MS;
 }

@@ -448,7 +448,8 @@ static void recycle_group(struct coto_http_group *group, const struct coto_tls *
         if (now && !conn->tls)
             continue; /* it has shown nothing */
         conn->is_last = true;
-        conn->judge = now;
+        if (now) /* a drain is no new judge: what had begun before a revocation is judged at its end */
+            conn->judge = now;
         if (now ? !is_let_in(conn, now, looked_at) : coto_http_conn_is_idle(conn))
             end_before_next(conn);
     }

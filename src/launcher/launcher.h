@@ -75,7 +75,7 @@ struct box {
     struct shelf *shelf;     /* it was made for; NULL: for a channel */
     struct channel *waiter;  /* gets CREATED, or USED at the end */
     struct box *next;        /* on its shelf while READY */
-    int64_t made_us;
+    int64_t made_us, ready_us;
     bool wants_usage;        /* the waiter, at the end: reading it takes a dozen system calls */
     struct coto_buf hold;    /* what the next front must know of it; empty: it ends with this one */
     bool is_apart;           /* a process of its own has it, and `sandbox` is what that one said */

@@ -118,6 +118,7 @@ static void put_ready(struct launcher *l, struct shelf *shelf, struct box *box)
         end = &(*end)->next;
     *end = box;
     box->next = NULL;
+    box->ready_us = coto_clock_us();
     shelf->ready_count++;
     l->status.ready++;
 }
@@ -343,7 +344,7 @@ static void trim(struct launcher *l, struct shelf *shelf, int64_t now)
 {
     const struct box *oldest = shelf->ready;
 
-    if (oldest && (shelf->ready_count > shelf->target || now - oldest->made_us > l->wait_us))
+    if (oldest && (shelf->ready_count > shelf->target || now - oldest->ready_us > l->wait_us))
         launcher_end_ready(l, shelf);
 }
 

@@ -64,11 +64,11 @@ const struct coto_body_field coto_body_fields[] = {
       "true: the sandbox is destroyed with its first execution, whose reply can have the `artifacts`; one that was refused is none. false is refused where the operator has every sandbox end so")
     F(IN(file), "path", TEXT, none, MUST, 1, 4000, "",
       "where: relative to the workspace, or below /tmp")
-    F(IN(file), "content", TEXT, none, PLAIN, 0, 16 * COTO_MB, "", "its text")
+    F(IN(file), "content", TEXT, none, PLAIN, 0, 16 * COTO_MB, "", "its text; this or `content_base64`, one of the two")
     F(IN(artifact), "content", TEXT, none, PLAIN, 0, 16 * COTO_MB, "",
-      "its text, when asked for; not there: those of the execution are more than 10 MiB with it")
+      "its text, when asked for; U+FFFD in it for bytes that are no UTF-8 (then `content_base64` has them all); not there: those of the execution are more than 10 MiB with it")
     F(IN(file) | IN(artifact), "content_base64", TEXT, none, PLAIN, 0, 22 * COTO_MB, "",
-      "its bytes, where they are no UTF-8 text")
+      "its bytes: of a file that is sent instead of `content`, of one that comes back where they are no UTF-8 text")
     F(IN(file), "executable", BOOL, none, PLAIN, 0, 0, "", "mode 0755 instead of 0644")
     F(IN(result), "schema_version", INT, none, MUST, 1, 1, "",
       "of this object; keys are only ever added")

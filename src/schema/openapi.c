@@ -213,15 +213,11 @@ static void add_range(struct coto_json *json, const struct coto_limit_row *limit
         add_bound(json, "maximum", limit, most);
 }
 
-/* Those that have units take a text with one. */
-static void add_limit_type(struct coto_json *json, const struct coto_limit_row *limit, enum coto_opt_type type)
+/* Those that have units take a text with one, and the others their number in a text. */
+static void add_limit_type(struct coto_json *json, enum coto_opt_type type)
 {
-    if (*limit->unit || type == COTO_TYPE_INT || type == COTO_TYPE_CPUS) {
-        coto_json_str(json, "type", type == COTO_TYPE_INT ? "integer" : "number");
-        return;
-    }
     coto_json_begin(json, "type", '[');
-    coto_json_str(json, NULL, "number");
+    coto_json_str(json, NULL, type == COTO_TYPE_INT ? "integer" : "number");
     coto_json_str(json, NULL, "string");
     coto_json_end(json, ']');
 }
@@ -235,7 +231,7 @@ static void add_limit(struct coto_json *json, const struct coto_limit_row *limit
     if (opt->type == COTO_TYPE_BOOL) {
         coto_json_str(json, "type", "boolean");
     } else {
-        add_limit_type(json, limit, opt->type);
+        add_limit_type(json, opt->type);
         add_range(json, limit);
     }
     coto_buf_adds(&text, opt->help);
@@ -538,7 +534,7 @@ static void add_security(struct coto_json *json)
     coto_json_str(json, "type", "http");
     coto_json_str(json, "scheme", "bearer");
     coto_json_str(json, "description",
-                  "A service token, the local token of the operator, or for one sandbox its `access_token`. "
+                  "A service token, the local token of the operator (in a file that the service names when it starts), or for one sandbox its `access_token`. "
                   "The unix socket needs none. What is made with the local token, and what is made at the unix socket without one, are different tenants': "
                   "neither sees the other's sandboxes.");
     coto_json_end(json, '}');
@@ -551,7 +547,7 @@ void coto_openapi_write(struct coto_json *json)
     coto_json_str(json, "openapi", "3.1.0");
     coto_json_begin(json, "info", '{');
     coto_json_str(json, "title", "coto");
-    coto_json_str(json, "description", "Run untrusted code behind every wall the kernel has.");
+    coto_json_str(json, "description", "Run untrusted code behind every wall the kernel has. A body of JSON has 16 MiB at most; larger files go by PUT files of a sandbox.");
     coto_json_str(json, "version", COTO_VERSION);
     coto_json_end(json, '}');
     coto_json_begin(json, "security", '[');

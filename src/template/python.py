@@ -407,7 +407,7 @@ def main():
     more = More(more, rest[0] == 'own')
     library = _imp.create_dynamic(Spec(path))
     sys.modules.pop(Spec.name, None)  # no program's
-    sys.orig_argv = sys.orig_argv[:1]
+    sys.orig_argv = getattr(sys, 'orig_argv', [])[:1]  # since 3.10
     come_home()
     care = Care()
     care.imports(names.split(','), more)

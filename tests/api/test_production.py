@@ -385,8 +385,9 @@ def test_a_revoked_certificate_is_out_within_seconds(own):
     assert own.is_let_in(own.context(own.pki / "bob.crt"))
 
 
-def test_a_handshake_begun_before_a_revocation_is_not_finished_after_it(own):
-    """It would have been judged by the list of before, and been good for one more request."""
+@pytest.mark.parametrize("is_ending", [False, True])
+def test_a_handshake_begun_before_a_revocation_is_not_finished_after_it(own, is_ending):
+    """It would have been judged by the list of before, and been good for one more request; of a service that ends too."""
     own.start()
     own.issue("client", "bob")
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -408,6 +409,9 @@ def test_a_handshake_begun_before_a_revocation_is_not_finished_after_it(own):
         own.coto("pki", "revoke", "bob", "--dir", "pki")
         own.wait_for_message("key files have changed")
         wait_until(lambda: not own.is_let_in(bob), "the revocation")
+        if is_ending:
+            own.signal(signal.SIGTERM)
+            own.wait_for_message("ending")
         answer = b""
         with contextlib.suppress(ssl.SSLError, ConnectionError):
             step(tls.do_handshake)

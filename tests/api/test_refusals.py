@@ -39,6 +39,22 @@ def test_a_number_of_megabytes_may_be_a_text(service):
     assert service.post("/api/v1/run", code="1", resource_limits={"memory_mb": "64"}).status == 200
 
 
+def test_a_limit_beside_the_limits(service):
+    for name in ("memory_mb", "pids", "cpu"):
+        refused(service.post("/api/v1/run", code="1", **{name: 5}), 400, f"{name}: no such field", f'{{"resource_limits": {{"{name}": ...}}}}')
+
+
+def test_an_id_in_capitals(service):
+    """A UUID is one either way."""
+    box = service.create()["sandbox_id"]
+    assert service.post(f"/api/v1/sandbox/{box.upper()}/execute", code="1").status == 200
+    assert service.get(f"/api/v1/sandbox/{box.upper()}").json["sandbox_id"] == box
+    rows, = (service.get(f"/api/v1/executions?sandbox={box.upper()}").json["executions"],)
+    assert len(rows) == 1 and service.get(f"/api/v1/executions/{rows[0]['execution_id'].upper()}").json == rows[0]
+    for bad in ("x" * 36, box[:-1] + "g", box.replace("-", "0")):
+        refused(service.get(f"/api/v1/executions?sandbox={bad}"), 400, "must be an id")
+
+
 def test_a_language(service):
     refused(service.post("/api/v1/run", code="1", language="klingon"), 400, "'klingon'", "python, node, sh")
 
