@@ -218,7 +218,7 @@ struct promises {
     struct api_job *first, **last;
 };
 
-static void take_promise(void *arg, const struct coto_execution *e, const struct coto_buf *request)
+static void take_promise(void *arg, const struct coto_execution *e, const struct coto_promise *promise)
 {
     struct promises *all = arg;
     struct api_job *job = api_job_blank(all->api);
@@ -226,9 +226,10 @@ static void take_promise(void *arg, const struct coto_execution *e, const struct
     memcpy(job->id, e->id, sizeof job->id);
     snprintf(job->caller.tenant, sizeof job->caller.tenant, "%s", e->tenant);
     snprintf(job->caller.sandbox, sizeof job->caller.sandbox, "%s", e->sandbox);
+    job->is_guests = promise->is_guests;
     api_tenant_adopt(job);
     snprintf(job->accepted, sizeof job->accepted, "%s", e->started);
-    api_parse_promise(job, request);
+    api_parse_promise(job, &promise->request);
     job->is_async = job->is_execution = job->must_run = true;
     coto_strv_add(&all->ids, e->id);
     *all->last = job;

@@ -75,6 +75,7 @@ bool api_ahead_take(struct api_job *job, int channel_fd)
             free(it);
             pthread_mutex_lock(&api->ahead_lock);
             api->ahead_hits++;
+            api->ahead_untold++;
             pthread_mutex_unlock(&api->ahead_lock);
             return true;
         }
@@ -174,6 +175,15 @@ void api_ahead_count(struct coto_api *api, struct api_ahead_counts *ret_counts)
     *ret_counts = (struct api_ahead_counts){
         .ready = api->ahead_count, .target = is_wanted(api) ? api->config.node_ahead : 0, .hits = api->ahead_hits};
     pthread_mutex_unlock(&api->ahead_lock);
+}
+
+uint64_t api_ahead_take_untold(struct coto_api *api)
+{
+    pthread_mutex_lock(&api->ahead_lock);
+    uint64_t hits = api->ahead_untold;
+    api->ahead_untold = 0;
+    pthread_mutex_unlock(&api->ahead_lock);
+    return hits;
 }
 
 void api_ahead_free(struct coto_api *api)

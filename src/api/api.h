@@ -253,9 +253,10 @@ struct coto_api {
     } kinds[24]; /* under control_lock */
     unsigned kind_count;
     atomic_uint pool_turn; /* how often pool-max has come anew */
-    struct api_ahead *ahead; /* with the next three, under its lock */
+    struct api_ahead *ahead; /* with the next four, under its lock */
     unsigned ahead_count;
     uint64_t ahead_hits; /* programs there was one for */
+    uint64_t ahead_untold; /* of them, that the launcher, which outlives us, has not counted yet */
     pthread_mutex_t ahead_lock;
     unsigned ahead_starting;
     pthread_mutex_t versions_lock;
@@ -452,6 +453,7 @@ struct api_ahead_counts {
     uint64_t hits;
 };
 void api_ahead_count(struct coto_api *api, struct api_ahead_counts *ret_counts);
+uint64_t api_ahead_take_untold(struct coto_api *api); /* for the launcher */
 
 /* callback.c */
 int api_callback_check(struct api_job *job);

@@ -159,8 +159,10 @@ static struct api_key *new_key(const struct api_call *call, const char *name)
     snprintf(key->kept.key, sizeof key->kept.key, "%s", name);
     memcpy(key->id, call->id, sizeof key->id);
     key->endpoint = call->endpoint;
-    coto_buf_addf(&key->body, "%s %s?%s\n", coto_http_method(call->request),
-                  coto_http_path(call->request), coto_http_query(call->request));
+    const char *path = call->endpoint->path; /* and not the caller's: an id in capitals is the same one */
+    const char *after = strchr(path, '}');
+    coto_buf_addf(&key->body, "%s %.*s%s%s?%s\n", coto_http_method(call->request), (int)strcspn(path, "{"), path,
+                  call->id, after ? after + 1 : "", coto_http_query(call->request));
     coto_buf_add(&key->body, body, len);
     if (key->body.failed) {
         api_key_free(call->api, key);

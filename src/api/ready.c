@@ -15,7 +15,7 @@ static void ask(struct api_job *job, int channel_fd)
     const struct coto_launch_status *s = &pool.status;
 
     job->pool = API_POOL_WARMING;
-    if (coto_launch_get_pool(channel_fd, &pool, &job->err))
+    if (coto_launch_get_pool(channel_fd, 0, &pool, &job->err))
         return;
     if (s->ready + s->in_use >= job->api->config.pool_ready)
         job->pool = API_POOL_READY;

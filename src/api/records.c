@@ -277,8 +277,10 @@ void api_record_accepted(struct api_job *job)
     struct coto_promise *promise = coto_record_promise(record);
     size_t len;
     const char *text = coto_http_body(job->request, &len);
-    if (promise)
+    if (promise) {
         coto_buf_add(&promise->request, text, len);
+        promise->is_guests = job->is_guests;
+    }
     if (job->key && (record->kept = new_kept(job))) {
         record->kept->status = 202;
         api_write_accepted(job, &record->kept->reply);

@@ -92,7 +92,7 @@ static void write_kind(struct coto_buf *out, const char *name, const char *label
 
 /* A row for each kind that is kept ready: there are as many as profiles times two, and some of level high; and one of
  * the Node that waits here (ahead.c) since somebody has asked for one. */
-static void write_kinds(struct coto_buf *out, const struct coto_launch_pool *pool, const struct api_ahead_counts *node)
+static void write_kinds(struct coto_buf *out, const struct coto_launch_pool *pool, const char *profile, const struct api_ahead_counts *node)
 {
     const uint64_t of_node[] = {node->ready, node->target, node->hits, 0};
     const struct {
@@ -105,18 +105,20 @@ static void write_kinds(struct coto_buf *out, const struct coto_launch_pool *poo
         {"misses_total", "counter", "Requests that waited for a new sandbox, by kind.",
          offsetof(struct coto_launch_shelf, misses)}};
 
+    char labels[160];
+
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         coto_buf_addf(out, "# HELP coto_pool_kind_%s %s\n# TYPE coto_pool_kind_%s %s\n", rows[i].name, rows[i].help,
                       rows[i].name, rows[i].type);
         for (unsigned k = 0; k < pool->shelf_count; k++) {
             const struct coto_launch_shelf *it = &pool->shelves[k];
-            char labels[160];
             snprintf(labels, sizeof labels, "level=\"%s\",profile=\"%s\",language=\"%s\"",
                      it->is_high ? "high" : "standard", it->profile, it->is_parked ? "python" : "other");
             write_kind(out, rows[i].name, labels, *(const uint64_t *)((const char *)it + rows[i].at));
         }
+        snprintf(labels, sizeof labels, "level=\"standard\",profile=\"%s\",language=\"node\"", profile);
         if (node->target || node->hits)
-            write_kind(out, rows[i].name, "level=\"standard\",profile=\"default\",language=\"node\"", of_node[i]);
+            write_kind(out, rows[i].name, labels, of_node[i]);
     }
 }
 
@@ -125,24 +127,23 @@ static void ask_pool(struct api_job *job, int channel_fd)
     struct coto_launch_pool pool;
     struct coto_buf *out = &job->reply;
 
-    if (coto_launch_get_pool(channel_fd, &pool, &job->err))
+    if (coto_launch_get_pool(channel_fd, api_ahead_take_untold(job->api), &pool, &job->err))
         return;
     struct api_ahead_counts node;
     api_ahead_count(job->api, &node);
     const struct coto_launch_status s = pool.status;
-    const uint64_t hits = s.from_pool + node.hits;
     metric(out, "pool_ready", "gauge", "Sandboxes ready to be handed out.", s.ready);
     metric(out, "pool_target", "gauge", "Ready sandboxes aimed at.", s.target);
     metric(out, "pool_max", "gauge", "Sandboxes of level standard that may be ready at once, of all kinds together; Node that waits apart.", job->api->config.pool_max);
     metric(out, "pool_starting", "gauge", "Sandboxes being made.", s.starting);
     metric(out, "pool_in_use", "gauge", "Sandboxes handed out, and those in which Node waits for a program.", s.in_use);
-    metric(out, "pool_hits_total", "counter", "Requests served from the pool, or by Node that waited.", hits);
+    metric(out, "pool_hits_total", "counter", "Requests served from the pool, or by Node that waited.", s.from_pool);
     metric(out, "pool_misses_total", "counter", "Requests that waited for a new sandbox.", s.cold);
     coto_buf_addf(out,
                   "# HELP coto_pool_hit_ratio Part of the requests for a sandbox that the pool served.\n"
                   "# TYPE coto_pool_hit_ratio gauge\ncoto_pool_hit_ratio %.4f\n",
-                  hits + s.cold ? (double)hits / (double)(hits + s.cold) : 1.0);
-    write_kinds(out, &pool, &node);
+                  s.from_pool + s.cold ? (double)s.from_pool / (double)(s.from_pool + s.cold) : 1.0);
+    write_kinds(out, &pool, job->api->config.profile, &node);
     metric(out, "sandboxes_created_total", "counter", "Sandboxes made.", s.created);
     metric(out, "sandboxes_parked_total", "counter", "Interpreters parked in sandboxes.", s.parked);
     metric(out, "sandboxes_failed_total", "counter", "Sandboxes that could not be made.", s.failed);

@@ -254,11 +254,11 @@ void api_tenant_begin(struct api_job *job)
     job->is_guests = job->flight->guest != NULL;
 }
 
-/* The tenant's own, whoever had asked: its record does not tell. */
 void api_tenant_adopt(struct api_job *job)
 {
     job->tenant = find(job->api, job->caller.tenant);
-    job->flight = job->tenant ? take_off(job->tenant, NULL, DOES) : NULL;
+    struct api_guest *guest = job->is_guests ? guest_of(job->api, &job->caller) : NULL;
+    job->flight = job->tenant ? take_off(job->tenant, guest, DOES) : NULL;
     if (!job->flight)
         job->tenant = NULL;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -30,10 +31,16 @@ static void close_strangers(void)
 static void start_without_caches(char **argv)
 {
     char text[4096] = NO_CACHES;
+    char name[16] = "";
     const char *now = getenv(TUNABLES);
 
-    prctl(PR_SET_NAME, "coto-serve"); /* and not "exe" */
-    if (now && strstr(now, "tcache_count")) /* done, or the operator's own */
+    prctl(PR_GET_NAME, name);
+    prctl(PR_SET_NAME, "coto-serve");
+    /* "exe": this is the second start, whatever has become of its environment. With capabilities of its file, or an id of it,
+     * the C library takes no such order. */
+    if (strcmp(name, "exe") == 0 || getauxval(AT_SECURE))
+        return;
+    if (now && strstr(now, "tcache_count")) /* the operator's own */
         return;
     if (now && *now && (size_t)snprintf(text, sizeof text, "%s:" NO_CACHES, now) >= sizeof text)
         return;

@@ -328,6 +328,7 @@ static void handle(struct launcher *l, struct channel *channel, const struct cot
         check(l, channel, frame);
         break;
     case COTO_FRAME_STATUS:
+        l->status.from_pool += coto_field_num(frame, COTO_TAG_L_HITS);
         answer_status(l, channel);
         break;
     case COTO_FRAME_HELD:

@@ -145,16 +145,17 @@ int coto_records_each_promise(struct coto_records *r, coto_promise_fn *fn, void 
                               struct coto_err *err)
 {
     struct coto_execution execution;
-    sqlite3_stmt *st = begin(r, "SELECT " COLUMNS ", request FROM promises JOIN executions USING (id)"
+    sqlite3_stmt *st = begin(r, "SELECT " COLUMNS ", request, is_guests FROM promises JOIN executions USING (id)"
                                 " WHERE ?1 IS NULL ORDER BY promises.seq",
                              NULL, NULL);
     int code;
 
     while ((code = step(st)) == SQLITE_ROW) {
-        coto_auto_buf request = {0};
+        struct coto_promise promise = {.is_guests = sqlite3_column_int(st, 13)};
         take_execution(st, &execution);
-        coto_buf_add(&request, sqlite3_column_blob(st, 12), (size_t)sqlite3_column_bytes(st, 12));
-        fn(arg, &execution, &request);
+        coto_buf_add(&promise.request, sqlite3_column_blob(st, 12), (size_t)sqlite3_column_bytes(st, 12));
+        fn(arg, &execution, &promise);
+        coto_buf_fini(&promise.request);
     }
     return end(r, st, code, err);
 }

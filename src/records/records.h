@@ -91,6 +91,7 @@ struct coto_kept {
 struct coto_promise {
     struct coto_buf request; /* with "queued": what was accepted; kept until there is an outcome */
     struct coto_buf outcome; /* with its end */
+    bool is_guests;          /* whoever asked had the token of the sandbox only */
 };
 
 enum coto_record_kind {
@@ -182,7 +183,7 @@ int coto_records_get_kept(struct coto_records *records, struct coto_kept *kept,
                           struct coto_err *err);
 /* Executions that were accepted and have no outcome yet, oldest first. */
 typedef void coto_promise_fn(void *arg, const struct coto_execution *execution,
-                             const struct coto_buf *request);
+                             const struct coto_promise *promise);
 int coto_records_each_promise(struct coto_records *records, coto_promise_fn *fn, void *arg,
                               struct coto_err *err);
 /* Appends it. 1 found, 0 not (or no more), -1. */

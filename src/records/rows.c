@@ -33,7 +33,7 @@ static const char *const texts[ST_WRITE_COUNT] = {
                 " VALUES (?1, ?2, ?3, ?4, ?5, " NOW ") ON CONFLICT (tenant, key) DO UPDATE SET"
                 " request_hash = excluded.request_hash, status = excluded.status,"
                 " reply = excluded.reply, created = excluded.created",
-    [ST_REQUEST] = "INSERT INTO promises (id, request) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+    [ST_REQUEST] = "INSERT INTO promises (id, request, is_guests) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
     [ST_OUTCOME] = "INSERT INTO outcomes (id, tenant, outcome, ended)"
                    " VALUES (?1, ?3, ?2, " NOW ") ON CONFLICT DO NOTHING",
     [ST_FULFILLED] = "DELETE FROM promises WHERE id = ?1",
@@ -143,8 +143,6 @@ static int write_text(sqlite3_stmt *st, const struct coto_execution *e, const st
 {
     bind_text(st, 1, e->id);
     sqlite3_bind_blob64(st, 2, coto_buf_str(text), text->len, SQLITE_STATIC);
-    if (sqlite3_bind_parameter_count(st) > 2)
-        bind_text(st, 3, e->tenant);
     int code = records_step(st);
     sqlite3_clear_bindings(st);
     return code;
@@ -155,10 +153,12 @@ static int write_promise(struct coto_records *r, const struct coto_record *recor
     const struct coto_execution *e = &record->u.execution;
     int code = SQLITE_OK;
 
+    sqlite3_bind_int(r->write[ST_REQUEST], 3, record->promise->is_guests);
     if (record->promise->request.len)
         code = write_text(r->write[ST_REQUEST], e, &record->promise->request);
     if (code != SQLITE_OK || !record->promise->outcome.len)
         return code;
+    bind_text(r->write[ST_OUTCOME], 3, e->tenant);
     code = write_text(r->write[ST_OUTCOME], e, &record->promise->outcome);
     bind_text(r->write[ST_FULFILLED], 1, e->id);
     return code == SQLITE_OK ? records_step(r->write[ST_FULFILLED]) : code;

@@ -72,6 +72,7 @@ static const char times[] =
     "ALTER TABLE sandboxes ADD COLUMN lifetime_ms INTEGER;"
     "ALTER TABLE sandboxes ADD COLUMN idle_ms INTEGER;"
     "COMMIT;";
+static const char of_guests[] = "ALTER TABLE promises ADD COLUMN is_guests INTEGER";
 
 int records_exec(sqlite3 *db, const char *sql)
 {
@@ -282,12 +283,12 @@ static int set_journal(struct coto_records *r, struct coto_err *err)
     return 0;
 }
 
-static int add_times(struct coto_records *r)
+static int add_columns(struct coto_records *r, const char *is_there, const char *how)
 {
     int64_t found = 0;
-    int code = ask(r->writer, "SELECT count(*) FROM pragma_table_info('sandboxes') WHERE name = 'idle_ms'", &found, NULL, 0);
+    int code = ask(r->writer, is_there, &found, NULL, 0);
 
-    return code || found ? code : records_exec(r->writer, times);
+    return code || found ? code : records_exec(r->writer, how);
 }
 
 int records_open_store(struct coto_records *r, struct coto_err *err)
@@ -299,7 +300,9 @@ int records_open_store(struct coto_records *r, struct coto_err *err)
         open_one(r, "records.db", SQLITE_OPEN_READWRITE, &r->writer, err) ||
         check_version(r, &is_old, err) || check_pages(r, err) || set_journal(r, err))
         return -1;
-    if ((is_old && records_exec(r->writer, promises)) || records_exec(r->writer, of_sandboxes) || add_times(r))
+    if ((is_old && records_exec(r->writer, promises)) || records_exec(r->writer, of_sandboxes) ||
+        add_columns(r, "SELECT count(*) FROM pragma_table_info('sandboxes') WHERE name = 'idle_ms'", times) ||
+        add_columns(r, "SELECT count(*) FROM pragma_table_info('promises') WHERE name = 'is_guests'", of_guests))
         return records_fail(r, r->writer, "make", err);
     if (recover(r, err))
         return -1;

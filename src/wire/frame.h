@@ -66,7 +66,7 @@
     X(USED, 69, "launcher", "usage")                                                               \
     X(BOX_KILL, 70, "front", "end every process in it: L_BOX; no answer")                          \
     X(DESTROY, 71, "front", "end and remove it: L_BOX")                                            \
-    X(STATUS, 72, "front", "how the pool is")                                                      \
+    X(STATUS, 72, "front", "how the pool is: [L_HITS], which it has not counted")                  \
     X(STATUS_IS, 73, "launcher", "counters of the pool: L_POOL, and L_SHELF for each kind in it")     \
     X(HELD, 74, "front", "the first sandbox from L_BOX on that a front before has left: CREATED, or DONE") \
     X(USE, 75, "front", "what asks here outlives the front; it uses L_BOX")                        \
@@ -117,7 +117,7 @@ enum coto_frame_type {
     X(L_ID, 133) X(L_PROFILE, 134) X(L_WALL, 135) X(L_SANDBOX, 136) X(L_USAGE, 137)                 \
     X(L_POOL, 138) X(L_HOLD, 139) X(L_BUSY, 140) X(L_RUNTIME, 141)                                                \
     X(L_DRIVER, 142) X(L_GUEST, 143) X(L_PARK, 144) X(L_MODULES, 145) X(L_SHELF, 146) X(L_SELF, 147)    \
-    X(L_WAIT, 148)
+    X(L_WAIT, 148) X(L_HITS, 149)
 
 /* Values of KILL_ON_EXIT; 0: nobody is killed. */
 enum { COTO_KILL_ALWAYS = 1, COTO_KILL_UNLESS_STATE = 2 /* where an interpreter waits with its state */ };

@@ -327,6 +327,34 @@ def test_a_full_disk_refuses_runs_until_there_is_room(make_service):
         assert service.stop() == 0
 
 
+SLOW_DISK = """
+#include <sys/syscall.h>
+#include <unistd.h>
+int fsync(int fd) { usleep(1000000); return (int)syscall(SYS_fsync, fd); }
+int fdatasync(int fd) { usleep(1000000); return (int)syscall(SYS_fdatasync, fd); }
+"""
+
+
+def test_the_loop_does_not_wait_for_the_disk(make_service):
+    """Records are written by a thread of their own: whoever does not wait for one is answered meanwhile."""
+    service = make_service("--durability=disk", start=False)
+    library = service.room / "slow.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-xc", "-", "-o", library], input=SLOW_DISK, text=True, check=True, timeout=PATIENCE)
+    library.chmod(0o755)
+    service.before = lambda: os.environ.update(LD_PRELOAD=str(library))
+    service.start()
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            began = time.monotonic()
+            runs = [pool.submit(service.run, "print(1)") for _ in range(4)]
+            answered = 0
+            while not all(run.done() for run in runs):
+                answered += service.get("/healthz").status == 200
+            assert time.monotonic() - began >= 1, "control: the disk is slow"
+            assert {run.result().status for run in runs} == {200}
+            assert answered > 20, "one at most where the loop waits"
+
+
 def test_what_a_full_disk_kept_from_the_records_runs_once(make_service):
     """A front that begins with the promise still there finds what became of it, or that it is lost."""
     service = make_service(start=False)

@@ -11,9 +11,13 @@ import time
 
 import pytest
 
+from cli.helpers import status_of
 from server.helpers import Client
 
 from .helpers import wait_until
+
+
+MIB = 1 << 20
 
 
 class Box:
@@ -577,3 +581,25 @@ def test_holes_are_not_hashed_for_nothing(service):
             "open('output/full', 'wb').write(os.urandom(1 << 20))")
     done = service.run(code, artifacts=True, resource_limits={"disk": "4g"}).json
     assert {it["name"] for it in done["artifacts"]} == {"small", "full"} and done["artifacts_skipped"] == 1, done["artifacts_skipped"]
+
+
+# ---- large ones ----
+
+def test_a_large_file_passes_through(make_service):
+    """Up in chunks and down again; the front keeps little of it at any time."""
+    size = 96
+    service = make_service("--high-isolation=none")
+    box = Box(service, resource_limits={"disk_mb": 2 * size, "memory_mb": 3 * size})
+    block = os.urandom(MIB)
+    box.put("small")
+    before = peak_kb(service)
+    assert box.put("large", (block for _ in range(size))).status == 200
+    reply = box.get("large")
+    assert reply.status == 200 and hashlib.sha256(reply.body).digest() == hashlib.sha256(block * size).digest()
+    assert peak_kb(service) - before < size * 1024 / 8
+    assert box.execute("import os; print(os.stat('large').st_size)")["output"] == f"{size * MIB}\n"
+
+
+def peak_kb(service):
+    pid, = service.fronts()
+    return int(status_of(pid)["VmHWM"].split()[0])

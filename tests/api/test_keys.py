@@ -64,6 +64,15 @@ def test_a_sandbox_token_uses_up_no_key_of_its_service(service, key):
     assert service.post(path, code="print(3)", key="k" * 256, token=box["access_token"]).status == 400
 
 
+def test_an_id_in_capitals_is_the_same_one(service, key):
+    box = service.create()["sandbox_id"]
+    first = service.post(f"/api/v1/sandbox/{box}/execute", code="print(1)", key=key)
+    again = service.post(f"/api/v1/sandbox/{box.upper()}/execute", code="print(1)", key=key)
+    assert first.status == 200 and is_replay(again) and again.body == first.body
+    other = service.create()["sandbox_id"]
+    assert service.post(f"/api/v1/sandbox/{other}/execute", code="print(1)", key=key).status == 409, "control"
+
+
 def test_a_failing_program_is_an_answer_too(service, key):
     first = service.run("1/0", key=key)
     assert first.json["verdict"] == "nonzero"

@@ -110,8 +110,8 @@ def test_one_that_was_killed_meanwhile_is_not_used(service):
     wait_until(lambda: service.run("console.log(1)", language="node").json["stdout"] == "1\n", "a run")
 
 
-def kind(service, name):
-    return float(re.search(rf'^coto_pool_kind_{name}{{level="standard",profile="default",language="node"}} (\S+)$',
+def kind(service, name, profile="default"):
+    return float(re.search(rf'^coto_pool_kind_{name}{{level="standard",profile="{profile}",language="node"}} (\S+)$',
                            service.get("/metrics").body.decode(), re.M)[1])
 
 
@@ -127,6 +127,19 @@ def test_the_hit_rate_counts_programs_and_not_what_waits_for_them(service):
     wait_until(lambda: with_one_that_waited(service, "1"), "a run with it")
     assert kind(service, "hits_total") > of_node and value(service, "pool_hits_total") > hits
     wait_until(lambda: kind(service, "ready") == 1 == kind(service, "target"), "the next one")
+
+
+def test_the_numbers_of_a_front_that_died():
+    """What is counted never becomes less, and is told by the profile it is of."""
+    with Daemon("--node-ahead=1", "--profile=gemini") as it:
+        it.run("1", language="node")
+        wait_until(lambda: with_one_that_waited(it, "1"), "a run with it")
+        hits = value(it, "pool_hits_total")
+        assert hits >= 1 and kind(it, "hits_total", "gemini") >= 1
+        assert value(it, "pool_hits_total") == hits, "told once"
+        it.kill_front()
+        assert value(it, "pool_hits_total") == hits
+        assert 'profile="default"' not in it.get("/metrics").body.decode()
 
 
 def test_the_operator_can_have_them_all_cold():

@@ -12,7 +12,7 @@ import threading
 
 import pytest
 
-from cli.helpers import BIN, PATH, SOURCE, descendants, only
+from cli.helpers import BIN, PATH, SOURCE, descendants, only, read, status_of
 from conform.wire_frames import KIND, frame
 
 from . import events
@@ -425,6 +425,26 @@ except OSError as why:
     print(why.errno, flush=True)
 time.sleep(60)
 """
+
+
+@only(ROOT)
+def test_each_copy_has_an_id_of_its_own_on_the_host():
+    """What one might reach of another's on the host belongs to somebody else."""
+    with Daemon() as it:
+        boxes = [it.create() for _ in range(6)]
+        for box in boxes:
+            reply = it.post(f"/api/v1/sandbox/{box['sandbox_id']}/execute", code="import time; time.sleep(100)", **{"async": True})
+            assert reply.status == 202
+        wait_until(lambda: it.count_running() == len(boxes), "all of them")
+        ids = {}
+        for pid in descendants(it.process.pid):
+            real, effective, saved, files = status_of(pid)["Uid"].split()
+            assert real == effective == saved == files
+            if read(f"/proc/{pid}/comm").strip() == "python3":
+                ids[pid] = int(real)
+        own = {int(status_of(pid)["Uid"].split()[0]) for pid in (it.process.pid, it.front, it.launcher)}
+        copies = [pid for pid in ids if os.readlink(f"/proc/{pid}/ns/pid") != os.readlink(f"/proc/{it.launcher}/ns/pid")]
+        assert len(copies) >= len(boxes) and len({ids[pid] for pid in copies}) == len(copies) and not own & {ids[pid] for pid in copies}, ids
 
 
 @only(not ROOT)

@@ -448,6 +448,29 @@ def test_an_async_execution_counts_to_its_end(make_service):
     wait_until(lambda: is_free(service), "room")
 
 
+def ask(service, box, is_guest):
+    return service.post(f"/api/v1/sandbox/{box['sandbox_id']}/execute", code=SLEEP, token=box["access_token"] if is_guest else None, **{"async": True})
+
+
+@pytest.mark.parametrize("own, guests", [(0, 7), (3, 5)])
+@pytest.mark.parametrize("dies", [False, True])
+def test_what_sandboxes_tokens_have_begun_is_theirs(make_service, own, guests, dies):
+    """Seven of eight are for them, and what the tenant itself has begun is none of those; also in the next front, which takes it all over."""
+    service = make_service("--tenant-requests=8", "--workers=32")
+    boxes = [service.create() for _ in range(9)]
+    begun = [ask(service, box, i >= own) for i, box in enumerate(boxes[:own + guests - 1])]
+    assert {reply.status for reply in begun} == {202}
+    wait_until(lambda: count(service, [reply.json["execution_id"] for reply in begun], "running") == len(begun), "the start")
+    if dies:
+        service.kill_front()
+    last = ask(service, boxes[-1], True)
+    assert last.status == 202
+    assert ask(service, boxes[-2], True).status == 429
+    assert service.run("print(1)").status == (200 if own + guests < 8 else 429)
+    assert service.delete(f"/api/v1/executions/{last.json['execution_id']}").status == 202
+    wait_until(lambda: is_free(service), "room for the tenant")
+
+
 def test_a_queue_has_an_end(make_service):
     service = make_service("--workers=1", "--queue=1")
     ids = [service.run("import time; time.sleep(100)", **{"async": True}).json["execution_id"]]

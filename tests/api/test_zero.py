@@ -2,13 +2,15 @@
 import contextlib
 import os
 import socket
+import shutil
 import stat
+import struct
 import subprocess
 import uuid
 
 import pytest
 
-from cli.helpers import PATH, only
+from cli.helpers import PATH, only, status_of
 
 from .daemon import NO_TOKEN, UNAUTHORIZED, Daemon, bearer, refusal
 from .helpers import BIN, PATIENCE, ROOT, Reply
@@ -52,6 +54,26 @@ def ask_as(service, value):
     """With that Authorization; its headers but for the time, too, tell nothing else."""
     reply = ask_port(service, "/api/v1/sandbox", {} if value is None else {"Authorization": value.format(service.token, service.token)})
     return refusal(reply), {name: text for name, text in reply.headers.items() if name != "Date"}
+
+
+@only(ROOT) # who gives capabilities to files
+def test_a_program_with_capabilities_of_its_file_starts(other):
+    """For port 443 without root, say. The C library takes no orders from its environment then."""
+    programs = other.room / "bin"
+    programs.mkdir()
+    for it in BIN.glob("coto*"):
+        if it.is_file():
+            shutil.copy2(it, programs)
+    permitted = 1 << 10 # CAP_NET_BIND_SERVICE, effective
+    os.setxattr(programs / "coto-serve", "security.capability", struct.pack("<5I", 0x02000001, permitted, 0, 0, 0))
+    home = other.room / "home"
+    home.mkdir()
+    os.chown(home, 65533, 65533)
+    other.program, other.state, other.runtime = programs / "coto", home / "state", home / "run"
+    other.before = lambda: (os.setgroups([]), os.setresgid(65533, 65533, 65533), os.setresuid(65533, 65533, 65533))
+    other.start()
+    assert other.run("print(6*7)").json["stdout"] == "42\n"
+    assert int(status_of(other.process.pid)["CapPrm"], 16) == permitted, "control: it has it"
 
 
 @pytest.mark.parametrize("value", [None, "", " ", "Bearer", "Bearer ", "Basic Zm9vOmJhcg==", "Bearers {}", "Basic {}", "{}", "Bearer\t{}", "Bearer={}"])

@@ -328,13 +328,14 @@ static void take_shelf(struct coto_launch_pool *pool, const struct coto_field *f
     pool->shelf_count++;
 }
 
-int coto_launch_get_pool(int channel_fd, struct coto_launch_pool *ret_pool, struct coto_err *err)
+int coto_launch_get_pool(int channel_fd, uint64_t more_hits, struct coto_launch_pool *ret_pool, struct coto_err *err)
 {
     coto_auto_buf buf = {0};
     struct coto_frame answer;
     struct coto_field field = {0};
     size_t at = coto_frame_begin(&buf, COTO_FRAME_STATUS, 0);
 
+    coto_frame_add_num(&buf, COTO_TAG_L_HITS, more_hits);
     coto_frame_end(&buf, at);
     if (ask(channel_fd, &buf, -1, &answer, NULL, err))
         return -1;
@@ -354,7 +355,7 @@ int coto_launch_get_self(int channel_fd, struct coto_self *ret_self, struct coto
 {
     struct coto_launch_pool pool;
 
-    if (coto_launch_get_pool(channel_fd, &pool, err))
+    if (coto_launch_get_pool(channel_fd, 0, &pool, err))
         return -1;
     *ret_self = pool.self;
     return 0;

@@ -77,5 +77,6 @@ struct coto_launch_pool {
     unsigned shelf_count;
     struct coto_self self; /* the launcher's own walls */
 };
-int coto_launch_get_pool(int channel_fd, struct coto_launch_pool *ret_pool, struct coto_err *err);
+/* `more_hits`: requests since the last time for which one had waited that was made with COTO_LAUNCH_AHEAD. */
+int coto_launch_get_pool(int channel_fd, uint64_t more_hits, struct coto_launch_pool *ret_pool, struct coto_err *err);
 int coto_launch_get_self(int channel_fd, struct coto_self *ret_self, struct coto_err *err);
