@@ -2,6 +2,7 @@
  * than 64 bits; the program may read both otherwise. So its text is kept, and the parser, which still
  * says whether it is JSON, sees long integers as short ones. */
 #include "api/api.h"
+#include "api/long.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +13,6 @@
 struct span {
     size_t at, end;
 };
-
-/* Behind the quote that ends the text which begins here. */
-static size_t skip_text(const char *text, size_t len, size_t at)
-{
-    for (at++; at < len && text[at] != '"'; at++)
-        at += text[at] == '\\';
-    return at < len ? at + 1 : len;
-}
 
 static size_t skip_blanks(const char *text, size_t len, size_t at)
 {
@@ -38,7 +31,7 @@ static size_t find_end(const char *text, size_t len, size_t at)
             return at;
         depth += c == '{' || c == '[';
         depth -= c == '}' || c == ']';
-        at = c == '"' ? skip_text(text, len, at) : at + 1;
+        at = c == '"' ? api_long_end(text, len, at) : at + 1;
     }
     return len;
 }
@@ -49,7 +42,7 @@ static bool find(const char *text, size_t len, struct span *ret_value)
     unsigned depth = 0;
 
     for (size_t at = 0, end; at < len; at = end) {
-        end = text[at] == '"' ? skip_text(text, len, at) : at + 1;
+        end = text[at] == '"' ? api_long_end(text, len, at) : at + 1;
         depth += text[at] == '{' || text[at] == '[';
         depth -= depth > 0 && (text[at] == '}' || text[at] == ']');
         if (depth != 1 || end - at != strlen(NAME) || memcmp(text + at, NAME, strlen(NAME)) != 0)
@@ -77,7 +70,7 @@ int api_input_hide(const char *text, size_t len, struct coto_buf *ret_text)
         return 0;
     for (size_t at = value.at, end; at < value.end; at = end) {
         size_t number = strspn(text + at, "0123456789.eE+");
-        end = text[at] == '"' ? skip_text(text, len, at) : at + (number ? number : 1);
+        end = text[at] == '"' ? api_long_end(text, len, at) : at + (number ? number : 1);
         if (!is_long(text + at, number))
             continue;
         if (ret_text->len == 0)
@@ -95,7 +88,7 @@ static json_t *copy(const char *text, struct span value)
     coto_auto_buf out = {0};
 
     for (size_t at = value.at, end; at < value.end; at = end) {
-        end = text[at] == '"' ? skip_text(text, value.end, at) : at + 1;
+        end = text[at] == '"' ? api_long_end(text, value.end, at) : at + 1;
         if (!memchr(" \t\r\n", text[at], 4))
             coto_buf_add(&out, text + at, end - at);
     }

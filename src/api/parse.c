@@ -1,6 +1,7 @@
 /* The JSON of a request. A large one is parsed on a quick worker, and the call goes on from there:
  * a megabyte of brackets must not keep the loop from everybody else. */
 #include "api/api.h"
+#include "api/long.h"
 
 #include <string.h>
 
@@ -16,18 +17,13 @@ static int scan(const char *text, size_t len, struct coto_err *err)
     unsigned depth = 0;
     unsigned values = 0;
     unsigned plain = 0; /* characters since the last one with a meaning */
-    bool in_string = false;
 
     for (size_t i = 0; i < len; i++) {
-        if (in_string) {
-            if (text[i] == '\\')
-                i++;
-            else
-                in_string = text[i] != '"';
+        plain = strchr("\"{}[],: \t\r\n", text[i]) ? 0 : plain + 1;
+        if (text[i] == '"') {
+            i = api_long_end(text, len, i) - 1;
             continue;
         }
-        plain = strchr("\"{}[],: \t\r\n", text[i]) ? 0 : plain + 1;
-        in_string = text[i] == '"';
         values += text[i] == ',';
         depth += text[i] == '{' || text[i] == '[';
         depth -= depth > 0 && (text[i] == '}' || text[i] == ']');
@@ -42,20 +38,26 @@ static int scan(const char *text, size_t len, struct coto_err *err)
     return 0;
 }
 
-static json_t *parse(const char *text, size_t len, struct coto_err *err)
+static json_t *no_memory(json_t *body, struct coto_err *err)
 {
-    coto_auto_buf seen = {0};
+    coto_err_set(err, COTO_ERR_LIMIT, 0, "no memory");
+    json_decref(body);
+    return NULL;
+}
+
+static json_t *load(const char *text, size_t len, struct coto_err *err)
+{
+    __attribute__((cleanup(api_long_fini))) struct api_long all = {0};
     json_error_t why;
 
-    if (len == 0)
-        return json_object();
-    if (scan(text, len, err))
+    if (api_long_hide(text, len, &all, err))
         return NULL;
-    if (api_input_hide(text, len, &seen)) {
-        coto_err_set(err, COTO_ERR_LIMIT, 0, "no memory");
-        return NULL;
-    }
-    json_t *body = json_loadb(seen.len ? seen.data : text, len, JSON_REJECT_DUPLICATES, &why);
+    json_t *body = all.count ? json_loadb(all.seen.data, all.seen.len, JSON_REJECT_DUPLICATES, &why)
+                             : json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+    if (body && api_long_put_back(&all, body))
+        return no_memory(body, err);
+    if (!body)
+        why.column = api_long_column(&all, why.position, why.column);
     if (json_is_object(body))
         return body;
     if (body)
@@ -69,6 +71,19 @@ static json_t *parse(const char *text, size_t len, struct coto_err *err)
     coto_err_remedy(err, "send one JSON object (RFC 8259) in UTF-8; GET /openapi.json has its fields");
     json_decref(body);
     return NULL;
+}
+
+static json_t *parse(const char *text, size_t len, struct coto_err *err)
+{
+    coto_auto_buf seen = {0};
+
+    if (len == 0)
+        return json_object();
+    if (scan(text, len, err))
+        return NULL;
+    if (api_input_hide(text, len, &seen))
+        return no_memory(NULL, err);
+    return load(seen.len ? seen.data : text, len, err);
 }
 
 static int parse_for(struct api_job *job, const struct coto_endpoint *endpoint, const char *text, size_t len)
