@@ -54,7 +54,15 @@ static void fill(struct api_outcome *o, const struct api_job *job)
     memcpy(o->started_at, r->started_at, sizeof o->started_at);
 }
 
-static void write_outcome(const struct api_job *job)
+/* Its head last: what was cut has none. */
+static bool write_to(int fd, const struct api_outcome *o, const struct api_job *job)
+{
+    return fd >= 0 && lseek(fd, sizeof *o, SEEK_SET) == sizeof *o &&
+           coto_fd_write_all(fd, job->reply.data, job->reply.len) == 0 && pwrite(fd, o, sizeof *o, 0) == sizeof *o;
+}
+
+/* Where no file can be written the front has it all the same, as long as it lives. */
+static void write_outcome(const struct api_job *job, int spare)
 {
     static struct api_outcome o;
     char path[API_ASYNC_PATH];
@@ -63,11 +71,10 @@ static void write_outcome(const struct api_job *job)
     fill(&o, job);
     api_async_path(job->api, job->id, "new", path);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd >= 0 && coto_fd_write_all(fd, &o, sizeof o) == 0 &&
-        coto_fd_write_all(fd, job->reply.data, job->reply.len) == 0 && close(fd) == 0)
-        rename(path, api_async_path(job->api, job->id, "out", whole));
-    else
-        unlink(path);
+    if (write_to(fd, &o, job) && close(fd) == 0 && rename(path, api_async_path(job->api, job->id, "out", whole)) == 0)
+        return;
+    unlink(path);
+    write_to(spare, &o, job);
 }
 
 struct request {
@@ -131,7 +138,7 @@ static _Noreturn void run_apart(struct coto_api *api, const int fds[API_ASYNC_FD
         job->run(job, channel);
     }
     api_note_lost(job, channel);
-    write_outcome(job);
+    write_outcome(job, fds[API_ASYNC_SPARE]);
     if (job->destroy_box && job->box)
         job->box->driver->destroy(job->box, NULL);
     _exit(0);

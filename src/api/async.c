@@ -1,14 +1,15 @@
 /* Async executions: each in a process of its own, so that it outlives the front.
  *
  * Theory of operation. The starter (apart.c), a process without threads, forks for each. A worker
- * gives it the request as text, a channel to the launcher that nobody else has, and the two files
- * below that are open; it waits until the lock is free, and has recorded what became of it.
+ * gives it the request as text, a channel to the launcher that nobody else has, the two files
+ * below that are open, and some memory; it waits until the lock is free, and has recorded what became of it.
  * When the front dies meanwhile the process goes on, the launcher knows that it does
  * (launcher/hold.c), and the next front finds it:
  *
  *   async/ID.lock    locked by the process as long as it lives; not empty once it has begun
  *   async/ID.cancel  a FIFO: a byte in it ends the execution
- *   async/ID.out     what became of it; whole or not there */
+ *   async/ID.out     what became of it; whole or not there: then, as on a full disk, this front finds it in
+ *                    memory that both have */
 #include "api/async.h"
 
 #include "base/fd.h"
@@ -20,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -90,13 +92,11 @@ static bool may_hold(struct api_job *job, size_t bytes, struct api_outcome *o)
     return false;
 }
 
-static int read_outcome(struct api_job *job, struct api_outcome *o)
+static int read_outcome(struct api_job *job, int fd, struct api_outcome *o)
 {
-    char path[PATH];
-    coto_auto_fd fd = open(api_async_path(job->api, job->id, "out", path), O_RDONLY | O_CLOEXEC);
     struct stat st;
 
-    if (fd < 0 || fstat(fd, &st) || (size_t)st.st_size < sizeof *o ||
+    if (fd < 0 || fstat(fd, &st) || (size_t)st.st_size < sizeof *o || lseek(fd, 0, SEEK_SET) ||
         coto_fd_read_exact(fd, o, sizeof *o) || memcmp(o->build, api_build, sizeof api_build) != 0)
         return -1;
     size_t rest = (size_t)st.st_size - sizeof *o;
@@ -110,11 +110,13 @@ static int read_outcome(struct api_job *job, struct api_outcome *o)
     return 0;
 }
 
-static void take_outcome(struct api_job *job)
+static void take_outcome(struct api_job *job, int spare)
 {
     struct api_outcome *o = calloc(1, sizeof *o);
+    char path[PATH];
+    coto_auto_fd file = open(api_async_path(job->api, job->id, "out", path), O_RDONLY | O_CLOEXEC);
 
-    if (!o || read_outcome(job, o)) {
+    if (!o || read_outcome(job, file >= 0 ? file : spare, o)) {
         lose(job);
         free(o);
         return;
@@ -170,7 +172,7 @@ static int write_request(const struct api_job *job)
     return written ? coto_take_fd(&fd) : -1;
 }
 
-static int start(struct api_job *job)
+static int start(struct api_job *job, int spare)
 {
     char path[PATH];
     coto_auto_fd lock =
@@ -184,7 +186,7 @@ static int start(struct api_job *job)
     coto_auto_fd channel = open_channel(job->api, &job->err);
     if (channel < 0)
         return -1;
-    const int fds[API_ASYNC_FDS] = {request, channel, lock, job->cancel_fd};
+    const int fds[API_ASYNC_FDS] = {request, channel, lock, job->cancel_fd, spare};
     if (coto_fd_send(job->api->starter_fd, 0, fds, API_ASYNC_FDS))
         return coto_err_set(&job->err, COTO_ERR_LIMIT, errno, "begin the execution");
     return 0;
@@ -218,6 +220,8 @@ static void take_back(struct api_job *job, int channel_fd)
 
 void api_async_run(struct api_job *job, int channel_fd)
 {
+    coto_auto_fd spare = -1;
+
     if (job->sandbox && job->sandbox->ends_with_front) { /* so does what it runs */
         job->run(job, channel_fd);
         return;
@@ -230,13 +234,16 @@ void api_async_run(struct api_job *job, int channel_fd)
     if (!job->is_apart) {
         if (!job->err.kind)
             api_record_start(job);
-        if (job->err.kind || start(job)) {
+        spare = memfd_create("coto-outcome", MFD_CLOEXEC);
+        if (spare < 0)
+            coto_err_set(&job->err, COTO_ERR_LIMIT, errno, "begin the execution");
+        if (job->err.kind || start(job, spare)) {
             api_record_end(job);
             return;
         }
         wait_for_end(job);
     }
-    take_outcome(job);
+    take_outcome(job, spare);
     if (job->is_apart && job->sandbox && api_adopt_stream(job, channel_fd))
         job->lost = true;
     api_record_end(job);

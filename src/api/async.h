@@ -9,7 +9,7 @@
 #define API_ASYNC_PATH 4200
 
 /* Descriptors that go to the starter with a job. */
-enum { API_ASYNC_REQUEST, API_ASYNC_CHANNEL, API_ASYNC_LOCK, API_ASYNC_CANCEL, API_ASYNC_FDS };
+enum { API_ASYNC_REQUEST, API_ASYNC_CHANNEL, API_ASYNC_LOCK, API_ASYNC_CANCEL, API_ASYNC_SPARE, API_ASYNC_FDS };
 
 /* Read by this build, or one that was compiled from the same lines, and by nobody else. */
 struct api_outcome {

@@ -12,6 +12,8 @@ import time
 
 import pytest
 
+from cli.helpers import only
+
 from .helpers import BIN, PATIENCE, ROOT, SIZE_ANY, Service, promised, wait_until
 
 EXECUTIONS = "/api/v1/executions"
@@ -325,6 +327,74 @@ def test_a_full_disk_refuses_runs_until_there_is_room(make_service):
         assert {row["verdict"] for row in service.rows("SELECT * FROM executions")} == {"ok"}
         assert service.rows("PRAGMA integrity_check") == [{"integrity_check": "ok"}]
         assert service.stop() == 0
+
+
+@contextlib.contextmanager
+def failing_disk(service):
+    """Yields functions that have the kernel make the state read-only, as for a disk that fails, and bring it back."""
+    image = service.room / "disk"
+    with open(image, "wb") as file:
+        file.truncate(16 << 20)
+    service.state.mkdir(0o700)
+    run = lambda *command: subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout.strip()
+    run("mkfs.ext4", "-q", "-E", "lazy_itable_init=0", image)
+    device = run("losetup", "--find", "--show", image)
+    mount = lambda: run("mount", "-o", "errors=remount-ro", device, service.state)
+
+    def again():
+        service.kill()
+        run("umount", service.state)
+        mount()
+        service.start()
+    try:
+        mount()
+        os.chmod(service.state, 0o700)
+        service.start()
+        yield lambda: run("mount", "-o", "remount,abort", service.state), again
+    finally:
+        service.kill()
+        subprocess.run(["umount", service.state], check=False)
+        run("losetup", "--detach", device)
+
+
+@only(ROOT) # a file system of its own
+def test_a_disk_that_fails_refuses_runs_and_keeps_those_that_run(make_service):
+    service = make_service(start=False)
+    with failing_disk(service) as (fail, again):
+        first = service.run("print(1)").json["execution_id"]
+        box = service.create()
+        path = f"/api/v1/sandbox/{box['sandbox_id']}"
+        long = service.post(f"{path}/execute", code="import time; time.sleep(3); open('n', 'w').write('done')", **{"async": True}).json["execution_id"]
+        wait_until(lambda: service.get(f"{EXECUTIONS}/{long}").json["state"] == "running", "the start")
+        fail()
+        refused = wait_until(lambda: (reply := service.run("print(3)")).status == 503 and reply, "a refusal")
+        assert "records in" in refused.json["message"] and refused.json["remedy"], refused
+        assert service.get("/readyz").status == 503 and service.get("/healthz").status == 200
+        wait_until(lambda: service.get(f"{path}/files?path=n").body == b"done", "the end of what ran: nothing has ended it")
+        assert service.get(f"{EXECUTIONS}/{first}").status == 200
+        again()
+        assert service.run("print(4)").json["stdout"] == "4\n"
+        assert service.get(f"{EXECUTIONS}/{first}").json["verdict"] == "ok"
+        assert service.get(f"{EXECUTIONS}/{long}").json["state"] != "running", "it has an end"
+        assert service.rows("PRAGMA integrity_check") == [{"integrity_check": "ok"}]
+        assert service.stop() == 0
+
+
+def test_what_ends_while_the_disk_is_full_is_not_lost(make_service):
+    """Neither its result nor the sandbox that it ran in."""
+    service = make_service(start=False)
+    with full_disk(service) as (fill, make_room):
+        path = f"/api/v1/sandbox/{service.create()['sandbox_id']}"
+        execution = service.post(f"{path}/execute", code="import time; time.sleep(2); open('n', 'w').write('x'); print('late')", **{"async": True}).json["execution_id"]
+        row = lambda: service.get(f"{EXECUTIONS}/{execution}").json
+        wait_until(lambda: row()["state"] == "running", "the start")
+        fill()
+        wait_until(lambda: service.get(f"{path}/files?path=n").body == b"x", "its end")
+        assert service.get("/readyz").status == 503, "control: nothing was written"
+        make_room()
+        end = wait_until(lambda: (it := row())["state"] == "finished" and it, "the record")
+        assert (end["verdict"], end["result"]["output"]) == ("ok", "late\n"), end
+        assert service.post(f"{path}/execute", code="print(open('n').read())").json["output"] == "x\n"
 
 
 SLOW_DISK = """
