@@ -186,6 +186,13 @@ uint64_t api_ahead_take_untold(struct coto_api *api)
     return hits;
 }
 
+void api_ahead_put_untold(struct coto_api *api, uint64_t hits)
+{
+    pthread_mutex_lock(&api->ahead_lock);
+    api->ahead_untold += hits;
+    pthread_mutex_unlock(&api->ahead_lock);
+}
+
 void api_ahead_free(struct coto_api *api)
 {
     struct api_ahead *it;

@@ -86,16 +86,22 @@ static int find(struct api_call *call, struct coto_err *err, int *ret_status)
     return coto_err_remedy(err, "GET /openapi.json lists what there is; an {id} is a UUID");
 }
 
+static bool is_port_or_none(const char *text)
+{
+    return !*text || (*text == ':' && !text[1 + strspn(text + 1, "0123456789")]);
+}
+
 /* A name that some page's owner has made lead to us is none of ours. */
 static bool is_our_name(const struct coto_http_request *request, const char *host)
 {
-    size_t n = strcspn(host, ":");
+    static const char *const names[] = {"127.0.0.1", "localhost", "[::1]"};
 
     if (coto_http_peer(request)->is_tls || coto_http_peer(request)->uid >= 0)
         return true;
-    return (n == 9 && strncmp(host, "127.0.0.1", n) == 0) ||
-           (n == 9 && strncmp(host, "localhost", n) == 0) ||
-           (strncmp(host, "[::1]", 5) == 0 && (!host[5] || host[5] == ':'));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (coto_str_has_prefix(host, names[i]) && is_port_or_none(host + strlen(names[i])))
+            return true;
+    return false;
 }
 
 /* A browser on this host must not be made to talk to us by some page. */

@@ -454,6 +454,7 @@ struct api_ahead_counts {
 };
 void api_ahead_count(struct coto_api *api, struct api_ahead_counts *ret_counts);
 uint64_t api_ahead_take_untold(struct coto_api *api); /* for the launcher */
+void api_ahead_put_untold(struct coto_api *api, uint64_t hits); /* it did not take them */
 
 /* callback.c */
 int api_callback_check(struct api_job *job);

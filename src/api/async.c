@@ -172,6 +172,14 @@ static int write_request(const struct api_job *job)
     return written ? coto_take_fd(&fd) : -1;
 }
 
+/* Needed on a full disk only: without memory for it what is lost there is lost. */
+static int make_spare(void)
+{
+    int fd = memfd_create("coto-outcome", MFD_CLOEXEC);
+
+    return fd >= 0 ? fd : open("/dev/null", O_RDWR | O_CLOEXEC);
+}
+
 static int start(struct api_job *job, int spare)
 {
     char path[PATH];
@@ -234,9 +242,7 @@ void api_async_run(struct api_job *job, int channel_fd)
     if (!job->is_apart) {
         if (!job->err.kind)
             api_record_start(job);
-        spare = memfd_create("coto-outcome", MFD_CLOEXEC);
-        if (spare < 0)
-            coto_err_set(&job->err, COTO_ERR_LIMIT, errno, "begin the execution");
+        spare = make_spare();
         if (job->err.kind || start(job, spare)) {
             api_record_end(job);
             return;

@@ -22,7 +22,7 @@
 static int refuse(struct coto_err *err)
 {
     coto_err_set(err, COTO_ERR_FORBIDDEN, 0, "no valid token");
-    coto_err_remedy(err, "the one that was sent is not good: the local one is new with every start of the service; of others `coto token show` tells why");
+    coto_err_remedy(err, "the one that was sent is not good: the local one is new with every start of the service, a sandbox's ends with its sandbox; of others `coto token show` tells why");
     return 401;
 }
 

@@ -138,6 +138,20 @@ static int set_limits(struct api_job *job)
     return 0;
 }
 
+static int set_require(struct api_job *job)
+{
+    const json_t *item;
+    char name[40];
+    size_t i;
+
+    json_array_foreach (json_object_get(job->body, "require"), i, item) {
+        snprintf(name, sizeof name, "require[%zu]", i);
+        if (set_option(job, COTO_OPT_REQUIRE, name, json_string_value(item)))
+            return -1;
+    }
+    return 0;
+}
+
 static int set_env(struct api_job *job)
 {
     const char *key;
@@ -296,7 +310,7 @@ int api_body_policy(struct api_job *job, const struct coto_policy *from)
         coto_policy_set(&job->policy, COTO_OPT_LANG, "python", COTO_SOURCE_PROFILE, "default",
                         &job->err))
         return -1;
-    if (set_timeout(job) || set_limits(job) || set_env(job))
+    if (set_timeout(job) || set_limits(job) || set_require(job) || set_env(job))
         return -1;
     return from ? 0 : set_isolation(job); /* a sandbox has its level already */
 }
@@ -315,7 +329,7 @@ static int take_input(struct api_job *job)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!json_object_get(job->body, names[i]))
             continue;
-        snprintf(why, sizeof why, "and %s both say what standard input is", names[i]);
+        snprintf(why, sizeof why, "%s says what standard input is, too", names[i]);
         if (name)
             return fail(job, name, why, "send one of the two; data may also go into files");
         name = names[i];

@@ -48,12 +48,15 @@ int coto_ceiling_lower(struct coto_policy *ceiling, enum coto_opt opt, const cha
     if (is_set && coto_policy_num(ceiling, opt) <= most)
         return 0;
     coto_auto_buf least = {0};
+    const char *form = coto_options[opt].type == COTO_TYPE_SIZE       ? "a size such as 256m: "
+                       : coto_options[opt].type == COTO_TYPE_DURATION ? "a time such as 30s: "
+                                                                      : "a number: ";
     add_least(&least, opt);
     if (is_set)
         coto_err_set(err, COTO_ERR_USAGE, 0, "%s: '%s' is more than the service can allow", name, text);
     else
         coto_err_set(err, COTO_ERR_USAGE, 0, "%s: '%.60s' is not possible", name, text);
-    return coto_err_remedy(err, "%s at least, %s at most", coto_buf_str(&least), coto_buf_str(&said));
+    return coto_err_remedy(err, "%s%s at least, %s at most", is_set ? "" : form, coto_buf_str(&least), coto_buf_str(&said));
 }
 
 static bool has_ceiling(enum coto_opt opt)

@@ -174,8 +174,33 @@ static int hide_one(struct api_long *all, const char *text, size_t len)
     return it->data.failed || all->seen.failed ? -1 : 0;
 }
 
+/* Objects and lists that are open at `to`; counted on from where it was last asked. */
+struct nesting {
+    size_t at;
+    unsigned depth;
+};
+
+static unsigned depth_at(struct nesting *it, const char *text, size_t len, size_t to)
+{
+    while (it->at < to) {
+        char c = text[it->at];
+        it->depth += c == '{' || c == '[';
+        it->depth -= it->depth > 0 && (c == '}' || c == ']');
+        it->at = c == '"' ? api_long_end(text, len, it->at) : it->at + 1;
+    }
+    return it->depth;
+}
+
+/* No field is called so. Those in a value of the caller's (`input`) are the parser's. */
+static int refuse_name(struct coto_err *err)
+{
+    coto_err_set(err, COTO_ERR_USAGE, 0, "body: no such field: its name has more than %d bytes", LONG);
+    return coto_err_remedy(err, "GET /openapi.json lists what there is");
+}
+
 int api_long_hide(const char *text, size_t len, struct api_long *ret_all, struct coto_err *err)
 {
+    struct nesting nesting = {0};
     size_t from = 0;
 
     for (size_t at = 0, end; at < len; at = end) {
@@ -187,8 +212,9 @@ int api_long_hide(const char *text, size_t len, struct api_long *ret_all, struct
         if (end - at < LONG)
             continue;
         if (is_name(text, len, end)) {
-            coto_err_set(err, COTO_ERR_USAGE, 0, "body: a name of more than %d bytes", LONG);
-            return coto_err_remedy(err, "send it as a value");
+            if (depth_at(&nesting, text, len, at) <= 1)
+                return refuse_name(err);
+            continue;
         }
         if (!ret_all->count && coto_plan_new_id(ret_all->name, err))
             return -1;

@@ -1,5 +1,6 @@
 /* Long texts in the JSON of a body, which are decoded apart from it: by the parser a text of ten megabytes takes a
- * tenth of a second, whether it is wanted or not. The value is the same, and so is what is refused. */
+ * tenth of a second, whether it is wanted or not. The value is the same, and so is what is refused; names that long are
+ * left to the parser, but for one where a field's stands: it is refused. */
 #pragma once
 
 #include "base/err.h"

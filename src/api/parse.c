@@ -38,6 +38,8 @@ static int scan(const char *text, size_t len, struct coto_err *err)
     return 0;
 }
 
+static const char one_object[] = "send one JSON object (RFC 8259) in UTF-8; GET /openapi.json has its fields";
+
 static json_t *no_memory(json_t *body, struct coto_err *err)
 {
     coto_err_set(err, COTO_ERR_LIMIT, 0, "no memory");
@@ -58,18 +60,32 @@ static json_t *load(const char *text, size_t len, struct coto_err *err)
         return no_memory(body, err);
     if (!body)
         why.column = api_long_column(&all, why.position, why.column);
-    if (json_is_object(body))
-        return body;
     if (body)
-        coto_err_set(err, COTO_ERR_USAGE, 0, "body: must be a JSON object, { ... }");
-    else if (json_error_code(&why) == json_error_null_character)
+        return body;
+    if (json_error_code(&why) == json_error_null_character)
         coto_err_set(err, COTO_ERR_USAGE, 0, "body: a text must not have \\u0000 (line %d, column %d)", why.line,
                      why.column);
     else
         coto_err_set(err, COTO_ERR_USAGE, 0, "body: %s (line %d, column %d)", why.text, why.line,
                      why.column);
-    coto_err_remedy(err, "send one JSON object (RFC 8259) in UTF-8; GET /openapi.json has its fields");
-    json_decref(body);
+    coto_err_remedy(err, "%s", one_object);
+    return NULL;
+}
+
+/* The parser would say where that ends, and that a list were possible. */
+static bool begins_otherwise(const char *text, size_t len)
+{
+    size_t at = 0;
+
+    while (at < len && memchr(" \t\r\n", text[at], 4))
+        at++;
+    return at == len || text[at] != '{';
+}
+
+static json_t *refuse_other(struct coto_err *err)
+{
+    coto_err_set(err, COTO_ERR_USAGE, 0, "body: must be a JSON object, { ... }");
+    coto_err_remedy(err, "%s", one_object);
     return NULL;
 }
 
@@ -79,6 +95,8 @@ static json_t *parse(const char *text, size_t len, struct coto_err *err)
 
     if (len == 0)
         return json_object();
+    if (begins_otherwise(text, len))
+        return refuse_other(err);
     if (scan(text, len, err))
         return NULL;
     if (api_input_hide(text, len, &seen))

@@ -5,6 +5,7 @@
 #include "base/sha256.h"
 #include "schema/verdict.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +69,8 @@ void api_record_end(struct api_job *job)
         snprintf(e->verdict, sizeof e->verdict, "error");
         return;
     }
-    snprintf(e->started, sizeof e->started, "%s", r->started_at);
+    if (!job->started[0]) /* or as it was told while it ran */
+        snprintf(e->started, sizeof e->started, "%s", r->started_at);
     snprintf(e->verdict, sizeof e->verdict, "%s", coto_verdict_word(r->verdict));
     e->duration_us = r->duration_us;
     e->exit_code = r->exit_code;
@@ -189,6 +191,16 @@ static void keep_answer(struct api_job *job)
     }
 }
 
+static void say_instead(struct coto_promise *promise)
+{
+    struct coto_err err = {0};
+
+    coto_err_set(&err, COTO_ERR_LIMIT, ENOSPC, "the result could not be kept");
+    coto_err_remedy(&err, "execute it again; the disk of the service's records was full when it ended");
+    coto_buf_adds(&promise->instead, "\"error\":");
+    api_write_error(&err, "", &promise->instead);
+}
+
 /* For the client of an async execution, who comes back for it. */
 static void keep_outcome(struct api_job *job)
 {
@@ -203,6 +215,7 @@ static void keep_outcome(struct api_job *job)
         coto_buf_adds(&promise->outcome, "\"result\":");
         coto_buf_add(&promise->outcome, job->reply.data, strcspn(coto_buf_str(&job->reply), "\n"));
         coto_buf_fini(&job->reply); /* nobody waits for it: once is enough */
+        say_instead(promise);
     }
 }
 

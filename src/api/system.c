@@ -127,8 +127,11 @@ static void ask_pool(struct api_job *job, int channel_fd)
     struct coto_launch_pool pool;
     struct coto_buf *out = &job->reply;
 
-    if (coto_launch_get_pool(channel_fd, api_ahead_take_untold(job->api), &pool, &job->err))
+    uint64_t hits = api_ahead_take_untold(job->api);
+    if (coto_launch_get_pool(channel_fd, hits, &pool, &job->err)) {
+        api_ahead_put_untold(job->api, hits);
         return;
+    }
     struct api_ahead_counts node;
     api_ahead_count(job->api, &node);
     const struct coto_launch_status s = pool.status;

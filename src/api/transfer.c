@@ -43,6 +43,12 @@ static bool is_workspace(const char *workdir, const char *path)
     return !*path || strcmp(path, ".") == 0 || strcmp(path, "./") == 0;
 }
 
+static int refuse_path(struct coto_err *err)
+{
+    coto_err_set(err, COTO_ERR_USAGE, 0, "path: given twice, too long, or not a name (%%00, %%zz)");
+    return coto_err_remedy(err, "give it once, with %%XX for what an address cannot have, and at most 4000 bytes");
+}
+
 static int take_path(struct api_call *call, bool needed, struct coto_buf *ret_target,
                      struct coto_err *err)
 {
@@ -51,7 +57,7 @@ static int take_path(struct api_call *call, bool needed, struct coto_buf *ret_ta
     int given = coto_http_query_get(call->request, "path", path, sizeof path);
 
     if (given < 0)
-        return coto_err_set(err, COTO_ERR_USAGE, 0, "path: malformed, given twice or too long");
+        return refuse_path(err);
     if (given == 0 && needed) {
         coto_err_set(err, COTO_ERR_USAGE, 0, "path: is missing");
         return coto_err_remedy(err, "name it in the address: ?path=data/input.csv");
@@ -295,6 +301,8 @@ static void put_archive(struct api_job *job, int channel_fd)
         coto_json_end(&json, '}');
         coto_buf_addc(&job->reply, '\n');
     }
+    if (failed && !files.lost && job->err.sys_errno == ENOSPC)
+        coto_err_remedy(&job->err, "send less, or raise --disk");
     if (job->err.kind == COTO_ERR_INPUT && job->err.sys_errno != ENOSPC)
         job->status = 400; /* of a member, which its text names, and not of the path */
     coto_tar_reader_fini(&tar);

@@ -19,7 +19,7 @@ static const char *field_of(int opt)
     } fields[] = {
         {COTO_OPT_LANG, "language"},  {COTO_OPT_ENV, "env"},         {COTO_OPT_TIMEOUT, "timeout_seconds"},
         {COTO_OPT_COPY, "files"},     {COTO_OPT_PROFILE, "profile"}, {COTO_OPT_ISOLATION, "isolation_level"},
-        {COTO_OPT_ARTIFACTS, "artifacts"},
+        {COTO_OPT_ARTIFACTS, "artifacts"}, {COTO_OPT_REQUIRE, "require"},
     };
 
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)

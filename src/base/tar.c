@@ -1,5 +1,6 @@
 #include "base/tar.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,14 @@ static int refuse(struct coto_err *err, const char *why)
 {
     coto_err_set(err, COTO_ERR_INPUT, 0, "archive: %s", why);
     return coto_err_remedy(err, "send a plain tar file, not compressed, with regular files and directories only");
+}
+
+static int refuse_size(struct coto_err *err)
+{
+    int kind = refuse(err, "larger than the space for it");
+
+    err->sys_errno = ENOSPC;
+    return kind;
 }
 
 /* ---- reading ---- */
@@ -169,7 +178,7 @@ static int begin_member(struct coto_tar_reader *r, const unsigned char *block, s
         return begin_other(r, block, name.data, err);
     coto_buf_clear(&r->link);
     if (r->left > r->sink.max_bytes - r->bytes)
-        return refuse(err, "larger than the space for it");
+        return refuse_size(err);
     r->bytes += r->left;
     return r->sink.file(r->sink.arg, name.data, r->mode & 0100, r->left, err);
 }
@@ -181,9 +190,12 @@ static int take_header(struct coto_tar_reader *r, struct coto_err *err)
     char type = (char)block[TYPE];
 
     if (memcmp(block, zero, sizeof zero) == 0) {
+        r->is_over = r->is_ended;
         r->is_ended = true;
         return 0;
     }
+    if (r->is_ended)
+        return refuse(err, "something follows its end, which is two blocks of zeros");
     if (block[0] == 0x1f && block[1] == 0x8b)
         return refuse(err, "it is compressed: send the tar file itself (gunzip)");
     if (memcmp(block + MAGIC, "ustar", 5) != 0 || !has_right_sum(block))
@@ -296,7 +308,7 @@ int coto_tar_feed(struct coto_tar_reader *r, const void *data, size_t len, struc
 {
     const char *p = data;
 
-    while (len > 0 && !r->is_ended) {
+    while (len > 0 && !r->is_over) {
         int64_t n;
         if (r->left > 0) {
             n = take_bytes(r, p, len, err);

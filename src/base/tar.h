@@ -35,7 +35,8 @@ struct coto_tar_reader {
     int64_t left;    /* bytes of the present member */
     int64_t padding; /* that follow them */
     bool is_meta;    /* the present member is about the next one */
-    bool is_ended;   /* the end mark was seen */
+    bool is_ended;   /* the end mark was seen, or the first half of it */
+    bool is_over;    /* all of it: what follows is padding */
     char meta_type;
     struct coto_buf meta;
     struct coto_buf name; /* for the next member */

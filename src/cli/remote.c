@@ -66,6 +66,7 @@ static bool can_travel(const struct coto_policy *policy, enum coto_opt opt)
         return level_of(policy);
     return is_limit(opt) || opt == COTO_OPT_LANG || opt == COTO_OPT_ENV ||
            opt == COTO_OPT_TIMEOUT || opt == COTO_OPT_COPY || opt == COTO_OPT_ARTIFACTS || opt == COTO_OPT_COLD ||
+           opt == COTO_OPT_REQUIRE ||
            !coto_opt_is_policy(opt);
 }
 
@@ -219,6 +220,18 @@ static int add_stdin(struct coto_json *json, struct coto_err *err)
     return 0;
 }
 
+static void add_require(struct coto_json *json, const struct coto_policy *policy)
+{
+    const struct coto_strv *names = coto_policy_list(policy, COTO_OPT_REQUIRE);
+
+    if (!is_set(policy, COTO_OPT_REQUIRE))
+        return;
+    coto_json_begin(json, "require", '[');
+    for (size_t i = 0; i < names->count; i++)
+        coto_json_str(json, NULL, names->items[i]);
+    coto_json_end(json, ']');
+}
+
 static int write_request(const struct coto_job *job, bool stdin_is_code, struct coto_buf *out,
                          struct coto_err *err)
 {
@@ -242,6 +255,7 @@ static int write_request(const struct coto_job *job, bool stdin_is_code, struct 
     if (is_set(policy, COTO_OPT_COLD))
         coto_json_bool(&json, "cold", coto_policy_num(policy, COTO_OPT_COLD) != 0);
     add_limits(&json, policy);
+    add_require(&json, policy);
     if (is_set(policy, COTO_OPT_COPY) && coto_cli_add_files(&json, policy, err))
         return -1;
     if (*coto_policy_str(policy, COTO_OPT_ARTIFACTS))

@@ -9,7 +9,10 @@
 
 #include "base/json.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#define ARGUMENTS_MAX (192 * 1024)
 
 const char coto_ahead_script[] =
     "'use strict';\n"
@@ -34,10 +37,20 @@ const char coto_ahead_script[] =
     "delete require.cache[__filename];\n"
     "try { fs.unlinkSync(__filename); } catch {}\n";
 
+/* They come by its standard input, of which init takes so much ahead; as JSON a byte may be six. */
+static bool has_short_arguments(const struct coto_strv *argv)
+{
+    size_t len = 2;
+
+    for (size_t i = 2; i < argv->count; i++)
+        len += 6 * strlen(argv->items[i]) + 3;
+    return len <= ARGUMENTS_MAX;
+}
+
 bool coto_core_can_start_ahead(const struct coto_plan *plan)
 {
     return plan->language && strcmp(plan->language->name, "node") == 0 && plan->stage_count == 1 &&
-           plan->stages[0].argv.count >= 2 && !plan->writable_output_only;
+           plan->stages[0].argv.count >= 2 && has_short_arguments(&plan->stages[0].argv) && !plan->writable_output_only;
 }
 
 int coto_ahead_put_script(struct coto_session *s)
@@ -75,4 +88,6 @@ void coto_ahead_release(struct coto_session *s)
     }
     s->in_credit -= (int64_t)whole.len;
     s->started = true;
+    /* Its walls were raised, and told, when it was started. */
+    snprintf(s->result->filter_hash, sizeof s->result->filter_hash, "%s", s->sandbox->walls[COTO_WALL_SECCOMP].value);
 }

@@ -54,11 +54,16 @@ struct callback {
     char **origins;
     struct {
         pid_t pid; /* 0: free */
+        const char *origin;
         char tenant[160];
     } calls[CALLS_MAX];
     struct waiting *first;
     unsigned lost, unsaid; /* that the front, and people, were not told of yet */
     int64_t said_us;
+    unsigned failed; /* that people were not told of yet; the last of them */
+    const char *failed_origin;
+    int failed_status;
+    int64_t said_failed_us;
 };
 
 /* ---- one call, in a process of its own ---- */
@@ -129,7 +134,12 @@ static long try_once(const struct callback *c, const char *url, const char *body
     return status;
 }
 
-static void call(const struct callback *c, const char *url, const char *body)
+/* The status that was answered fits into the one that a process ends with: those from 300 to 549, and 0 for none. */
+#define NO_ANSWER 1
+#define STATUS_BASE 298
+
+/* What the process ends with; 0: it was taken. */
+static int call(const struct callback *c, const char *url, const char *body)
 {
     long status = 0;
 
@@ -140,28 +150,45 @@ static void call(const struct callback *c, const char *url, const char *body)
         if (status >= 200 && status < 500 && status != 429)
             break; /* taken, or refused for good */
     }
-    if (status < 200 || status >= 300)
-        fprintf(stderr, "coto serve: callback to %.*s failed (status %ld)\n",
-                (int)strcspn(url + 8, "/?") + 8, url, status);
+    if (status >= 200 && status < 300)
+        return 0;
+    return status >= 300 && status < 550 ? (int)status - STATUS_BASE : NO_ANSWER;
 }
 
 /* ---- calls ---- */
 
-static bool is_allowed(const struct callback *c, const char *url)
+/* NULL: it is not allowed. */
+static const char *origin_of(const struct callback *c, const char *url)
 {
     for (char **origin = c->origins; *origin; origin++) {
         size_t n = strlen(*origin);
         if (strncmp(url, *origin, n) == 0 && (!url[n] || url[n] == '/' || url[n] == '?'))
-            return true;
+            return *origin;
     }
-    return false;
+    return NULL;
+}
+
+static void note_end(struct callback *c, const char *origin, int status)
+{
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : NO_ANSWER;
+
+    if (!code)
+        return;
+    c->failed++;
+    c->failed_origin = origin;
+    c->failed_status = code == NO_ANSWER ? 0 : code + STATUS_BASE;
 }
 
 static void reap(struct callback *c)
 {
-    for (int i = 0; i < CALLS_MAX; i++)
-        if (c->calls[i].pid && waitpid(c->calls[i].pid, NULL, WNOHANG) != 0)
+    for (int i = 0; i < CALLS_MAX; i++) {
+        int status = 0;
+        pid_t pid = c->calls[i].pid ? waitpid(c->calls[i].pid, &status, WNOHANG) : 0;
+        if (pid > 0)
+            note_end(c, c->calls[i].origin, status);
+        if (pid != 0)
             c->calls[i].pid = 0;
+    }
 }
 
 /* A place for a call of this tenant, -1 none. */
@@ -185,12 +212,12 @@ static bool start(struct callback *c, const struct waiting *w, int place)
 
     if (pid == 0) {
         close(c->control_fd);
-        call(c, w->url, w->body);
-        _exit(0);
+        _exit(call(c, w->url, w->body));
     }
     if (pid < 0)
         return false;
     c->calls[place].pid = pid;
+    c->calls[place].origin = origin_of(c, w->url);
     snprintf(c->calls[place].tenant, sizeof c->calls[place].tenant, "%s", w->tenant);
     return true;
 }
@@ -227,7 +254,7 @@ static void take(struct callback *c, const char *packet, size_t len)
     size_t tenant_len = strnlen(packet, len);
     size_t url_len = tenant_len < len ? strnlen(packet + tenant_len + 1, len - tenant_len - 1) : 0;
 
-    if (tenant_len + 1 + url_len >= len || !is_allowed(c, packet + tenant_len + 1))
+    if (tenant_len + 1 + url_len >= len || !origin_of(c, packet + tenant_len + 1))
         return;
     struct waiting **end = end_for(c, packet);
     struct waiting *w = end ? malloc(sizeof *w + len + 1) : NULL;
@@ -256,6 +283,22 @@ static void tell_lost(struct callback *c)
     fprintf(stderr, "coto serve: %u callbacks are lost, too many of their tenants wait\n", c->unsaid);
     c->said_us = now;
     c->unsaid = 0;
+}
+
+/* The first at once, then now and then, for the same reason. */
+static void tell_failed(struct callback *c)
+{
+    int64_t now = coto_clock_us();
+    const char *why = c->failed_status ? "it answered with status" : "no answer, or none of HTTP; status";
+
+    if (!c->failed || (c->said_failed_us && now - c->said_failed_us < SAY_US))
+        return;
+    if (c->failed == 1)
+        fprintf(stderr, "coto serve: callback to %s failed: %s %d\n", c->failed_origin, why, c->failed_status);
+    else
+        fprintf(stderr, "coto serve: %u callbacks failed, the last one to %s: %s %d\n", c->failed, c->failed_origin, why, c->failed_status);
+    c->said_failed_us = now;
+    c->failed = 0;
 }
 
 static bool is_done(const struct callback *c)
@@ -304,6 +347,7 @@ static int serve(struct callback *c)
             take(c, packet, (size_t)n);
         tell_lost(c);
         reap(c);
+        tell_failed(c);
         start_all(c);
         if (ending && is_done(c))
             return 0;

@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -60,15 +61,29 @@ int coto_high_check(const struct coto_settings *settings, struct coto_err *err)
     return failed ? -1 : 0;
 }
 
+/* What `coto run` calls --runtime is --high-runtime here. */
+static void as_settings(const char *text, struct coto_buf *out)
+{
+    for (const char *flag; (flag = strstr(text, "--")); text = flag + 2) {
+        char name[40];
+        snprintf(name, sizeof name, "high-%.*s", (int)strspn(flag + 2, "abcdefghijklmnopqrstuvwxyz-"), flag + 2);
+        coto_buf_add(out, text, (size_t)(flag - text));
+        coto_buf_adds(out, coto_settings_has(name) ? "--high-" : "--");
+    }
+    coto_buf_adds(out, text);
+}
+
 void coto_high_warn(const struct coto_settings *settings)
 {
     struct coto_err err = {0};
+    coto_auto_buf remedy = {0};
 
     if (!is_asked_for(settings) || coto_high_check(settings, &err) == 0)
         return;
     fprintf(stderr, "coto serve: warning: isolation_level high cannot be had here, and requests for it are refused: %s\n", err.text);
-    if (err.remedy[0])
-        fprintf(stderr, "  remedy: %s (as settings: high-image, high-runtime, high-allow-runtime; high-isolation none)\n", err.remedy);
+    as_settings(err.remedy, &remedy);
+    if (remedy.len)
+        fprintf(stderr, "  remedy: %s; or --high-isolation none\n", coto_buf_str(&remedy));
 }
 
 void coto_high_warn_beside(const struct coto_settings *settings)

@@ -33,6 +33,7 @@
 #include "daemon/talk.h"
 #include "policy/helper.h"
 #include "policy/policy.h"
+#include "records/records.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -658,6 +659,19 @@ int coto_keeper_run(struct coto_settings *settings)
     return status;
 }
 
+/* A service that runs with this runtime-dir has its own. */
+static int check_claim(const struct coto_settings *settings, struct coto_err *err)
+{
+    const char *asked = coto_settings_text(settings, COTO_SET_STATE_DIR);
+    char dir[4096];
+    unsigned uid, gid;
+
+    choose_user(settings, &uid, &gid);
+    if (coto_place_is_running(settings))
+        return 0;
+    return coto_state_dir(*asked ? asked : NULL, dir, sizeof dir, err) ? -1 : coto_records_check_claim(dir, uid, err);
+}
+
 int coto_keeper_check(const struct coto_settings *settings, struct coto_err *err)
 {
     struct coto_files files;
@@ -670,7 +684,7 @@ int coto_keeper_check(const struct coto_settings *settings, struct coto_err *err
         return -1;
     coto_files_close(&files);
     failed =
-        coto_files_check_time(settings, err) || coto_place_check(settings, err) || check_state_dir(settings, err) ||
+        coto_files_check_time(settings, err) || coto_place_check(settings, err) || check_state_dir(settings, err) || check_claim(settings, err) ||
         coto_policy_init(&policy, err) ||
         coto_policy_apply_profile(&policy, coto_settings_text(settings, COTO_SET_PROFILE), err);
     coto_policy_fini(&policy);

@@ -141,6 +141,14 @@ static bool is_running(const char *dir)
     return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
 }
 
+bool coto_place_is_running(const struct coto_settings *settings)
+{
+    char dir[4096];
+
+    name_dir(settings, dir, sizeof dir);
+    return is_running(dir);
+}
+
 /* In there it can be, once that is made. */
 static int check_unix(const char *path, const char *dir, struct coto_err *err)
 {
@@ -273,7 +281,7 @@ static int lock(struct coto_place *place, struct coto_err *err)
     place->keeper_lock = open_lock(place, "lock");
     if (place->keeper_lock >= 0 && flock(place->keeper_lock, LOCK_EX | LOCK_NB)) {
         coto_err_set(err, COTO_ERR_LIMIT, 0, "another coto serve runs in '%s'", place->dir);
-        return coto_err_remedy(err, "end that one, or give this one a --runtime-dir of its own");
+        return coto_err_remedy(err, "end that one, or give this one its own --runtime-dir, --state-dir and --port");
     }
     place->life_lock = place->keeper_lock >= 0 ? open_lock(place, "life") : -1;
     if (place->life_lock < 0)
@@ -553,6 +561,11 @@ static void tell_tls(const struct coto_place_socket *s, const char *body, struct
 {
     bool is_any = coto_str_has_prefix(s->where, "0.0.0.0:") || coto_str_has_prefix(s->where, "[::]:");
 
+    if (is_unix(s)) {
+        coto_buf_addf(out, "  curl --unix-socket %s --cacert CA.crt --cert CLIENT.crt --key CLIENT.key -H \"Authorization: Bearer TOKEN\" https://HOST/api/v1/run %s\n",
+                      s->where + 5, body);
+        return;
+    }
     coto_buf_addf(out, "  curl --cacert CA.crt --cert CLIENT.crt --key CLIENT.key -H \"Authorization: Bearer TOKEN\" https://%s%s/api/v1/run %s\n",
                   is_any ? "HOST" : "", is_any ? strrchr(s->where, ':') : s->where, body);
 }
@@ -563,18 +576,18 @@ void coto_place_tell(const struct coto_place *place, struct coto_buf *out)
 
     for (int i = 0; i < place->socket_count; i++) {
         const struct coto_place_socket *s = &place->sockets[i];
-        coto_buf_addf(out, "listening %s%s\n",
+        coto_buf_addf(out, "listening %s%s%s\n",
                       is_unix(s)  ? ""
                       : s->is_tls ? "https://"
                                   : "http://",
-                      s->where);
+                      s->where, is_unix(s) && s->is_tls ? " (TLS)" : "");
     }
     if (place->made_token)
         coto_buf_addf(out, "token     %s/token (only you can read it)\n", place->dir);
     coto_buf_addc(out, '\n');
     for (int i = 0; i < place->socket_count; i++) {
         const struct coto_place_socket *s = &place->sockets[i];
-        if (is_unix(s))
+        if (is_unix(s) && !s->is_tls)
             coto_buf_addf(out, "  curl --unix-socket %s http://coto/api/v1/run %s\n", s->where + 5,
                           body);
         else if (!s->is_tls)

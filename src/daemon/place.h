@@ -37,6 +37,8 @@ int coto_place_open(const struct coto_settings *settings, struct coto_place *ret
                     struct coto_err *err);
 /* Whether its directory and socket could be made, without making them. */
 int coto_place_check(const struct coto_settings *settings, struct coto_err *err);
+/* Whether a service runs with that runtime directory. */
+bool coto_place_is_running(const struct coto_settings *settings);
 /* Closes, and removes the socket and the token. */
 void coto_place_close(struct coto_place *place);
 /* Whether others can reach it. */

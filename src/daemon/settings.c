@@ -109,6 +109,11 @@ static int find(const char *name, size_t len)
     return -1;
 }
 
+bool coto_settings_has(const char *name)
+{
+    return find(name, strlen(name)) >= 0;
+}
+
 /* Of flags there are some more than settings. */
 static int refuse_name(const char *who, const char *name, bool is_flag, struct coto_err *err)
 {
@@ -365,6 +370,12 @@ static int check_user(const struct coto_settings *s, struct coto_err *err)
                                 "where there is no such user");
 }
 
+static int refuse_min(const char *min, int64_t least, const char *max, int64_t most, struct coto_err *err)
+{
+    coto_err_set(err, COTO_ERR_USAGE, 0, "%s: %" PRId64 " is more than %s, %" PRId64, min, least, max, most);
+    return coto_err_remedy(err, "raise %s to %" PRId64 " at least, or lower %s", max, least, min);
+}
+
 /* With fewer than the pool keeps, nobody who asks for another kind gets any, and it is never ready. */
 static int check_pool(const struct coto_settings *s, struct coto_err *err)
 {
@@ -372,7 +383,9 @@ static int check_pool(const struct coto_settings *s, struct coto_err *err)
     int64_t most = s->num[COTO_SET_MAX_SANDBOXES];
 
     if (s->num[COTO_SET_POOL_MIN] > s->num[COTO_SET_POOL_MAX])
-        return coto_err_set(err, COTO_ERR_USAGE, 0, "pool-min is larger than pool-max");
+        return refuse_min("pool-min", s->num[COTO_SET_POOL_MIN], "pool-max", s->num[COTO_SET_POOL_MAX], err);
+    if (s->num[COTO_SET_HIGH_POOL_MIN] > s->num[COTO_SET_HIGH_POOL_MAX])
+        return refuse_min("high-pool-min", s->num[COTO_SET_HIGH_POOL_MIN], "high-pool-max", s->num[COTO_SET_HIGH_POOL_MAX], err);
     if (kept < most)
         return 0;
     coto_err_set(err, COTO_ERR_USAGE, 0,

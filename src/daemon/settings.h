@@ -43,6 +43,8 @@ void coto_settings_add_texts(const struct coto_settings *settings, enum coto_set
 int coto_settings_take_texts(struct coto_settings *settings, enum coto_setting_when when, const struct coto_buf *pairs,
                              struct coto_err *err);
 /* to gets from's value as well. */
+/* Whether there is one of that name. */
+bool coto_settings_has(const char *name);
 int coto_settings_copy(struct coto_settings *to, const struct coto_settings *from, enum coto_setting id, struct coto_err *err);
 /* Each gets the other's value. */
 void coto_settings_swap(struct coto_settings *a, struct coto_settings *b, enum coto_setting id);

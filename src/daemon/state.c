@@ -26,7 +26,7 @@ int coto_state_dir(const char *given, char *to, size_t size, struct coto_err *er
 
     if (given && given[0] != '/') {
         coto_err_set(err, COTO_ERR_USAGE, 0, "--state-dir '%s': must be an absolute path", given);
-        return -1;
+        return coto_err_remedy(err, "begin it with /: it must be the same wherever the service is started");
     }
     if (given)
         len = snprintf(to, size, "%s", given);

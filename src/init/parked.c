@@ -19,6 +19,43 @@
 #define ANSWER_MS 5000
 #define FULL_MS 10
 
+/* ---- a channel whose other end a program may have ---- */
+
+/* It may send descriptors along, and the last close of some waits for as long as it likes (a TCP socket that lingers).
+ * So what has any is not taken out, nor a channel closed in which it is: it goes when this process ends, which waits for nothing. */
+static bool has_descriptors(int fd)
+{
+    char byte;
+    struct iovec iov = {&byte, 1};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+    return recvmsg(fd, &msg, MSG_PEEK | MSG_DONTWAIT) >= 0 && msg.msg_flags & MSG_CTRUNC;
+}
+
+/* As recv. EPERM: what is there has descriptors. */
+static ssize_t take_bytes(int fd, void *bytes, size_t room)
+{
+    if (has_descriptors(fd)) {
+        errno = EPERM;
+        return -1;
+    }
+    return recv(fd, bytes, room, MSG_DONTWAIT);
+}
+
+static void close_channel(int *fd)
+{
+    char bytes[64];
+
+    if (*fd < 0)
+        return;
+    shutdown(*fd, SHUT_RDWR); /* nothing more comes */
+    while (take_bytes(*fd, bytes, sizeof bytes) > 0)
+        continue;
+    if (!has_descriptors(*fd))
+        coto_own_close(fd);
+    *fd = -1;
+}
+
 static void tell(struct init *init, bool is_there)
 {
     struct coto_err err = {0};
@@ -147,15 +184,15 @@ static ssize_t receive_answer(struct init *init, bool context, char *bytes, size
 {
     int fds[2] = {-1, -1};
     int count;
-    ssize_t n = coto_fd_receive_with(init->parked_fd, bytes, room, fds, 2, &count);
 
-    if (!init->has_answered) { /* later ones may be the program's */
-        if (context && fds[0] >= 0) {
-            coto_own_close(&init->parked_fd);
-            init->parked_fd = coto_take_fd(&fds[0]);
-        }
-        init->sockets_fd = coto_take_fd(&fds[context]);
+    if (init->has_answered) /* later ones may be the program's */
+        return take_bytes(init->parked_fd, bytes, room);
+    ssize_t n = coto_fd_receive_with(init->parked_fd, bytes, room, fds, 2, &count);
+    if (context && fds[0] >= 0) {
+        coto_own_close(&init->parked_fd);
+        init->parked_fd = coto_take_fd(&fds[0]);
     }
+    init->sockets_fd = coto_take_fd(&fds[context]);
     coto_own_close(&fds[0]);
     coto_own_close(&fds[1]);
     init->has_answered = true;
@@ -248,6 +285,8 @@ pid_t init_parked_start(struct init *init, const struct coto_frame *frame, const
      * that cannot answer may be no fault of it: others of its user have as many descriptors under way as it may have. */
     if (failed > 0 && context && has_state)
         _exit(1);
+    if (!context)
+        coto_own_close(&init->parked_fd); /* its program has no other end of it */
     if (failed || !context)
         init_parked_gone(init, pid);
     else
@@ -259,7 +298,7 @@ void init_parked_gone(struct init *init, pid_t pid)
 {
     if (pid != init->parked_pid)
         return;
-    coto_own_close(&init->parked_fd);
+    close_channel(&init->parked_fd);
     init->parked_pid = 0;
     init->context = 0;
     init->has_state = false;
@@ -275,7 +314,7 @@ void init_parked_says(struct init *init)
         init_parked_hello(init);
         return;
     }
-    ssize_t n = recv(init->parked_fd, &done, sizeof done, MSG_DONTWAIT);
+    ssize_t n = take_bytes(init->parked_fd, &done, sizeof done);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n != (ssize_t)sizeof done || done.magic != COTO_PARKED_MAGIC || !proc) {

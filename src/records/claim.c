@@ -58,6 +58,20 @@ static int check_owner(const char *dir, int fd, unsigned uid, unsigned gid, stru
     return 0;
 }
 
+static int refuse_claimed(const char *dir, struct coto_err *err)
+{
+    coto_err_set(err, COTO_ERR_LIMIT, 0, "state directory '%s' is in use by another coto serve", dir);
+    return coto_err_remedy(err, "end that one, or use --state-dir DIR with another directory");
+}
+
+/* Held for a moment: a service that starts just then would be refused. */
+int coto_records_check_claim(const char *dir, unsigned uid, struct coto_err *err)
+{
+    coto_auto_fd fd = coto_path_open_as(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, uid);
+
+    return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK ? refuse_claimed(dir, err) : 0;
+}
+
 int coto_records_claim(const char *dir, unsigned uid, unsigned gid, int *ret_fd,
                        struct coto_err *err)
 {
@@ -73,8 +87,7 @@ int coto_records_claim(const char *dir, unsigned uid, unsigned gid, int *ret_fd,
     if (flock(fd, LOCK_EX | LOCK_NB)) {
         if (errno != EWOULDBLOCK)
             return coto_err_set(err, COTO_ERR_SYSTEM, errno, "lock state directory '%s'", dir);
-        coto_err_set(err, COTO_ERR_LIMIT, 0, "state directory '%s' is in use by another coto serve", dir);
-        return coto_err_remedy(err, "end that one, or use --state-dir DIR with another directory");
+        return refuse_claimed(dir, err);
     }
     *ret_fd = coto_take_fd(&fd);
     return 0;

@@ -91,6 +91,7 @@ struct coto_kept {
 struct coto_promise {
     struct coto_buf request; /* with "queued": what was accepted; kept until there is an outcome */
     struct coto_buf outcome; /* with its end */
+    struct coto_buf instead; /* of it, where too many wait for a disk that is full; empty: nothing is */
     bool is_guests;          /* whoever asked had the token of the sandbox only */
 };
 
@@ -133,6 +134,8 @@ struct coto_records_config {
 
 struct coto_records;
 
+/* Whether another service has it; one that is not there yet nobody has. */
+int coto_records_check_claim(const char *dir, unsigned uid, struct coto_err *err);
 /* Makes the directory when it is not there, checks that it is private, gives it to uid (when the
  * caller is root) and locks it for as long as *ret_fd is open: a second daemon is refused. */
 int coto_records_claim(const char *dir, unsigned uid, unsigned gid, int *ret_fd,

@@ -43,6 +43,7 @@ struct coto_records {
     struct queue starts; /* of executions; they wait for their end */
     struct queue ready;  /* somebody waits, or they have waited long enough */
     struct queue failed; /* tried and told; tried again */
+    int64_t failed_bytes; /* of results in it */
     bool urgent;         /* in `ready` is one that somebody waits for */
     bool ending;
     bool is_failing, is_broken; /* broken: not tried again */

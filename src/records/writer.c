@@ -15,6 +15,7 @@
 #define PRUNE_AGAIN_US 20000   /* while there is more of it */
 #define PRUNE_LATE_US 250000   /* it is put off for those who wait, no longer than this */
 #define FAILED_MAX 10000       /* rows kept for a better time */
+#define FAILED_BYTES (128 * 1024 * 1024) /* of results with them; nobody's share of memory counts these any more */
 #define WAITING_MAX 100000     /* rows that nobody waits for */
 #define STACK_BYTES (256 * 1024)
 
@@ -42,6 +43,7 @@ static void drop_promise(struct coto_record *record)
     if (record->promise) {
         coto_buf_fini(&record->promise->request);
         coto_buf_fini(&record->promise->outcome);
+        coto_buf_fini(&record->promise->instead);
     }
     free(record->promise);
     record->promise = NULL;
@@ -256,8 +258,38 @@ static int commit(struct coto_records *r, struct coto_record *batch, bool waited
     return code;
 }
 
+/* What it adds to the tables that have a limit of bytes. */
+static int64_t bytes_of(const struct coto_record *record)
+{
+    return (record->kept ? (int64_t)record->kept->reply.len : 0) +
+           (record->promise ? (int64_t)record->promise->outcome.len : 0);
+}
+
+/* Past the bound the row is kept, and says what is not. */
+static void push_failed(struct coto_records *r, struct queue *failed, struct coto_record *record)
+{
+    if (r->failed_bytes + bytes_of(record) > FAILED_BYTES) {
+        drop_kept(record);
+        if (record->promise && record->promise->instead.len) {
+            coto_buf_fini(&record->promise->outcome);
+            record->promise->outcome = record->promise->instead;
+            record->promise->instead = (struct coto_buf){0};
+        }
+    }
+    r->failed_bytes += bytes_of(record);
+    push(failed, record);
+}
+
+static struct coto_record *pop_failed(struct coto_records *r)
+{
+    struct coto_record *record = pop(&r->failed);
+
+    r->failed_bytes -= bytes_of(record);
+    return record;
+}
+
 /* Those who wait are told; the rows are tried again. */
-static void keep_failed(struct coto_records *r, struct coto_record *record)
+static void keep_failed(struct coto_records *r, struct queue *failed, struct coto_record *record)
 {
     if (record->done) {
         struct coto_record *row = malloc(sizeof *row);
@@ -273,39 +305,47 @@ static void keep_failed(struct coto_records *r, struct coto_record *record)
         tell(r, record);
         record = row;
     }
-    if (record && r->failed.count < FAILED_MAX && !r->is_broken) {
-        push(&r->failed, record);
+    if (record && r->failed.count + failed->count < FAILED_MAX && !r->is_broken) {
+        push_failed(r, failed, record);
         return;
     }
     r->stats.failed++;
     coto_record_free(record);
 }
 
-/* What it adds to the tables that have a limit of bytes. */
-static int64_t bytes_of(const struct coto_record *record)
+/* The end of an execution must not be written before its start: what was tried comes before what was not, and that
+ * before what has come meanwhile, which would only wait for the same answer. */
+static void settle_failed(struct coto_records *r, struct coto_record *batch, int code, const struct coto_err *err)
 {
-    return (record->kept ? (int64_t)record->kept->reply.len : 0) +
-           (record->promise ? (int64_t)record->promise->outcome.len : 0);
+    struct queue tried = {.last = &tried.first};
+
+    r->failing = *err;
+    r->is_broken = (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
+    for (struct coto_record *record = batch, *next; record; record = next) {
+        next = record->next;
+        keep_failed(r, &tried, record);
+    }
+    while (r->failed.first)
+        push(&tried, pop(&r->failed));
+    while (r->ready.first)
+        keep_failed(r, &tried, pop(&r->ready));
+    while (tried.first)
+        push(&r->failed, pop(&tried));
+    r->urgent = false;
 }
 
 static void settle(struct coto_records *r, struct coto_record *batch, int code,
                    const struct coto_err *err)
 {
-    bool ok = code == SQLITE_OK;
-
-    r->stats.commits += ok;
-    r->stats.synced += ok && r->is_full_sync;
-    r->is_failing = !ok;
-    if (!ok) {
-        r->failing = *err;
-        r->is_broken = (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
+    r->is_failing = code != SQLITE_OK;
+    if (r->is_failing) {
+        settle_failed(r, batch, code, err);
+        return;
     }
+    r->stats.commits++;
+    r->stats.synced += r->is_full_sync;
     for (struct coto_record *record = batch, *next; record; record = next) {
         next = record->next;
-        if (!ok) {
-            keep_failed(r, record);
-            continue;
-        }
         r->grown += bytes_of(record);
         r->stats.rows += !record->err.kind;
         r->stats.failed += !!record->err.kind;
@@ -331,7 +371,7 @@ static struct coto_record *take(struct coto_records *r, bool *ret_waited_for)
     *ret_waited_for = false;
     while (batch.count < BATCH && bytes < BATCH_BYTES && r->failed.first) {
         bytes += bytes_of(r->failed.first);
-        push(&batch, pop(&r->failed));
+        push(&batch, pop_failed(r));
     }
     while (batch.count < BATCH && bytes < BATCH_BYTES && r->ready.first) {
         *ret_waited_for |= !!r->ready.first->done;
@@ -362,12 +402,18 @@ static bool must_prune(const struct coto_records *r, int64_t now_us)
     return !r->urgent || has_grown(r) || now_us - r->prune_us > PRUNE_LATE_US;
 }
 
+/* There is room again, for more than one transaction writes. */
+static bool must_go_on(const struct coto_records *r)
+{
+    return r->failed.first && !r->is_failing;
+}
+
 /* When there is something to do; now or before: at once. */
 static int64_t next_due(const struct coto_records *r, int64_t retry_us)
 {
     int64_t due = r->prune_us;
 
-    if (r->urgent || r->ending || r->ready.count >= BATCH || has_grown(r))
+    if (r->urgent || r->ending || r->ready.count >= BATCH || has_grown(r) || must_go_on(r))
         return 0;
     if (r->ready.first && r->ready.first->due_us < due)
         due = r->ready.first->due_us;
@@ -408,7 +454,7 @@ static void *write_records(void *arg)
     int64_t retry_us = 0;
 
     pthread_mutex_lock(&r->lock);
-    while (!r->ending || r->ready.first || r->starts.first) {
+    while (!r->ending || r->ready.first || r->starts.first || must_go_on(r)) {
         int64_t now = coto_clock_us();
         int64_t due = next_due(r, retry_us);
         if (due > now) {

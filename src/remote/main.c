@@ -228,6 +228,25 @@ static void explain_token(struct remote *r)
         coto_err_remedy(&r->err, "the one in '%.200s' is not good", path);
 }
 
+/* Behind the host; or there is none. */
+static const char *path_of(const char *server)
+{
+    const char *host = strstr(server, "://");
+    const char *path = host ? strchr(host + 3, '/') : NULL;
+
+    return path && path[1] ? path : NULL;
+}
+
+static void explain_address(struct remote *r)
+{
+    const char *server = r->argv[ARG_SERVER], *path = path_of(server);
+
+    if (!path)
+        return;
+    coto_err_set(&r->err, COTO_ERR_UNAVAILABLE, 0, "%s: there is no service below '%.100s'", server, path);
+    coto_err_remedy(&r->err, "leave the path out, unless a proxy has one for the service: --server %.*s", (int)(path - server), server);
+}
+
 static int run(struct remote *r)
 {
     coto_auto_buf url = {0};
@@ -254,6 +273,8 @@ static int run(struct remote *r)
         coto_remote_answer_end(&r->answer, status, &r->err);
         if (status == 401)
             explain_token(r);
+        if (status == 404)
+            explain_address(r);
     }
     if (!r->err.kind && !r->answer.has_result)
         coto_err_set(&r->err, COTO_ERR_UNAVAILABLE, 0, "%s: it broke off", r->argv[ARG_SERVER]);

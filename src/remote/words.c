@@ -19,6 +19,7 @@ static const struct {
     {"profile", "--profile"},         {"artifacts", "--artifacts"},       {"files", "--copy"},
     {"env", "--env"},                 {"args", "arguments"},              {"code", "the code"},
     {"stdin", "standard input"},      {"stdin_base64", "standard input"}, {"cold", "--cold"},
+    {"require", "--require"},
 };
 
 static const char *row_of(const char *field, size_t len)

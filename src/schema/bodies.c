@@ -39,6 +39,8 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN_ALL, "timeout_seconds", NUMBER, none, PLAIN, 0, COTO_API_TIMEOUT, "",
       "wall-clock limit of an execution")
     F(IN_NEW, "resource_limits", LIMITS, none, PLAIN, 0, 0, "", "limits of the sandbox")
+    F(IN_NEW, "require", TEXTS, none, PLAIN, 0, 64, "",
+      "walls and limits without which nothing is to run, by their names in `walls` of a result, or `all`: where one cannot be had the request is refused; without this a limit that the host cannot enforce is in `missing_walls` (of a gVisor container that may be `pids`)")
     F(IN_NEW, "isolation_level", WORD, none, PLAIN, 0, 0, "standard|high",
       "standard: namespaces and every kernel wall; high: a container, gVisor's unless the operator says otherwise, refused (422) where the host has none")
     F(IN_NEW, "profile", NAME, none, PLAIN, 0, 64, "", "built-in policy to start from: a name of `profiles` in GET capabilities")
@@ -207,7 +209,7 @@ const struct coto_body_field coto_body_fields[] = {
     F(IN(sandboxes), "sandboxes", LIST, sandbox, MUST, 0, 0, "", "in no order")
     F(IN(destroyed), "destroyed", BOOL, none, MUST, 0, 0, "", "nothing of it is left")
     F(IN(destroyed), "ending", BOOL, none, PLAIN, 0, 0, "", "an execution is being ended first")
-    F(IN(revoke), "token", TEXT, none, MUST, 1, 8192, "", "a good token of this tenant, with a jti")
+    F(IN(revoke), "token", TEXT, none, MUST, 1, 8192, "", "a token of this tenant that is signed and has not expired, with a jti")
     F(IN(revoked), "revoked", BOOL, none, MUST, 0, 0, "", "always true")
     F(IN(stored) | IN(removed) | IN(directory), "path", TEXT, none, MUST, 0, 0, "",
       "absolute, as programs in the sandbox name it")

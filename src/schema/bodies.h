@@ -21,7 +21,7 @@
     X(event_start, "Data of the first event of a stream.")                                         \
     X(event_output, "Data of an event with output; events of one stream, joined, are all of it.")  \
     X(metrics_of, "What an execution used.")                                                       \
-    X(cpu, "CPU time of the whole process tree.")                                                  \
+    X(cpu, "CPU time of the whole process tree. Where no group of the kernel counts it (cgroup v1 or without root, unless `cpu_time` limits it) that of processes somebody has waited for: a program can keep its children out.")                                                  \
     X(artifact, "A file that the program left in output/.")                                        \
     X(artifacts, "Files in output/ of the sandbox.")                                               \
     X(accepted, "An execution that goes on without the caller.")                                   \

@@ -248,7 +248,7 @@ static void add_limits(struct coto_json *json)
     coto_json_begin(json, "limits", '{');
     coto_json_str(json, "type", "object");
     coto_json_str(json, "description",
-                  "Limits of a sandbox, each by one of its names. A size is bytes, or a text with a unit (\"256m\"); a time is seconds, or such a text (\"1.5s\"). "
+                  "Limits of a sandbox, each by one of its names. A size is bytes, or a text with a unit (\"256m\"), under a name with _mb MiB without one; a time is seconds, or such a text (\"1.5s\"). "
                   "The operator may allow less: `at_most` in GET capabilities. Files in a sandbox, /tmp and /dev/shm are memory too: memory has to hold what disk lets in.");
     coto_json_begin(json, "properties", '{');
     for (unsigned i = 0; i < coto_limit_count; i++)
@@ -535,6 +535,7 @@ static void add_security(struct coto_json *json)
     coto_json_str(json, "scheme", "bearer");
     coto_json_str(json, "description",
                   "A service token, the local token of the operator (in a file that the service names when it starts), or for one sandbox its `access_token`. "
+                  "A service token with a `scope` opens only what it names: `read` (GET), `write` (everything else), `metrics` (GET /metrics). "
                   "The unix socket needs none. What is made with the local token, and what is made at the unix socket without one, are different tenants': "
                   "neither sees the other's sandboxes.");
     coto_json_end(json, '}');

@@ -340,6 +340,33 @@ def test_lost_callbacks_are_counted_and_do_not_fill_the_log(make_service, key):
         assert lost() <= 340 - 256
 
 
+def test_callbacks_that_are_refused_do_not_fill_the_log(make_service, key):
+    """DR-12: to a path that is not there, of a receiver that anybody may name."""
+    class Absent(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_error(404)
+            called.append(self.path)
+
+        def log_message(self, *_):
+            pass
+
+    called = []
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Absent) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        origin = f"http://127.0.0.1:{server.server_port}"
+        service = make_service(f"--callback-origin={origin}", f"--callback-key={key}")
+        for _ in range(60):
+            wait_until(lambda: service.run("1", callback_url=f"{origin}/x", **{"async": True}).status == 202, "room for one more")
+        wait_until(lambda: len(called) >= 60, "all calls")
+        service.wait_for_message("failed: it answered with status 404")
+        time.sleep(0.5)
+        assert service.messages.count("failed") == 1 and "/x" not in service.messages, service.messages
+        server.shutdown()
+
+
 @pytest.fixture
 def key(tmp_path):
     it = tmp_path / "key"

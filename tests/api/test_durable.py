@@ -380,6 +380,7 @@ def test_a_disk_that_fails_refuses_runs_and_keeps_those_that_run(make_service):
         assert service.stop() == 0
 
 
+@only(ROOT) # a limit on the size of files is one of memory files too
 def test_what_ends_while_the_disk_is_full_is_not_lost(make_service):
     """Neither its result nor the sandbox that it ran in."""
     service = make_service(start=False)

@@ -386,7 +386,8 @@ def spoiled(at, value):
 @pytest.mark.parametrize("data", [
     b"", b"no archive", b"\x1f\x8b\x08" + bytes(600), bytes(range(256)) * 8, archive(member("a", b"abc"))[:700],
     archive(member("a", b"abc"))[:1024], spoiled(0, b"b"), spoiled(124, b"99999999999"), spoiled(257, b"tsu"),
-], ids=["empty", "text", "gzip", "bytes", "cut in a header", "no end", "wrong sum", "wrong size", "no magic"])
+    archive(member("a", b"abc"))[:1024] + bytes(512) + archive(member("b", b"abc")),
+], ids=["empty", "text", "gzip", "bytes", "cut in a header", "no end", "wrong sum", "wrong size", "no magic", "behind its end"])
 def test_damaged_archives_are_refused(box, data):
     assert box.unpack(data).status == 400
 
@@ -399,7 +400,7 @@ def test_too_many_members_and_too_many_bytes(fresh):
     head = info.tobuf(tarfile.GNU_FORMAT)
     began = time.monotonic()
     reply = fresh.unpack(head + bytes(10240))
-    assert reply.status == 400 and "larger" in reply.json["message"]
+    assert reply.status == 413 and "larger" in reply.json["message"] and "resource_limits.disk" in reply.json["remedy"], reply
     assert time.monotonic() - began < 5, "refused by what its header says"
 
 

@@ -175,6 +175,13 @@ def test_sandboxes_with_limits_of_their_own_are_made_for_them(level):
     assert not ROOT or result["walls"]["memory"]["value"] == str(200 << 20)
 
 
+def test_what_is_required_is_there_or_refused(level):
+    walls = level.run("1")["walls"]
+    for name, wall in walls.items():
+        reply = level.service.post("/api/v1/run", code="print(1)", isolation_level="high", require=[name], resource_limits={"pids": 10})
+        assert reply.status == 200 if wall["up"] else reply.status in (400, 412, 422) and f"'{name}'" in reply.json["message"], (name, wall, reply)
+
+
 @only(has("runsc"))
 def test_one_is_kept_from_the_first_request_on(make_service):
     level = Level(make_service("--pool-min=0", "--pool-max=0"), "oci", "runsc")

@@ -110,6 +110,21 @@ def test_one_that_was_killed_meanwhile_is_not_used(service):
     wait_until(lambda: service.run("console.log(1)", language="node").json["stdout"] == "1\n", "a run")
 
 
+def test_arguments_that_are_long_as_json(service):
+    """What waits takes them by its standard input, which has its bounds."""
+    code = "console.log(process.argv.length, process.argv.slice(2).join('').length)"
+    for args in (["\u0001" * 120_000], ["\x7f" * 100_000, "b" * 50_000], ["x"] * 20_000):
+        for _ in range(2):
+            wait_until(lambda: waiting(service), "a node that waits")
+            reply = service.run(code, language="node", args=args)
+            assert reply.status == 200 and reply.json["stdout"] == f"{2 + len(args)} {sum(map(len, args))}\n", reply.json
+
+
+def test_the_filter_is_named(service):
+    ahead, cold = both(service, "console.log(1)")
+    assert ahead["seccomp_filter_hash"] == cold["seccomp_filter_hash"] == ahead["walls"]["seccomp"]["value"]
+
+
 def kind(service, name, profile="default"):
     return float(re.search(rf'^coto_pool_kind_{name}{{level="standard",profile="{profile}",language="node"}} (\S+)$',
                            service.get("/metrics").body.decode(), re.M)[1])

@@ -126,12 +126,31 @@ def test_a_compressed_body(service, method, path):
 
 @pytest.mark.parametrize("body, field, words", [
     ({"env": {"": "1"}}, "env", "no name"),
+    ({"input": 1, "stdin": "1"}, "input", "stdin says what standard input is, too"),
     ({"files": [{"path": "../a", "content": ""}]}, "files[0].path", "files[0].path: "),
     ({"files": [{"path": "a", "content": ""}, {"path": "/workspace/a", "content": ""}]}, "files[1].path", "another of the files"),
     ({"agent_id": "x" * 121}, "agent_id", "120")])
 def test_in_words_of_their_own(service, body, field, words):
     reply = service.post("/api/v1/run", code="1", **body)
     assert (reply.status, reply.json["field"]) == (400, field) and words in reply.json["message"] and reply.json["remedy"], reply
+
+
+@pytest.mark.parametrize("text", ["not json", " [1]", '"code"', "1", " \n", "\ufeff{}"])
+def test_what_is_no_object(service, text):
+    refused(service.ask("POST", "/api/v1/run", text.encode()), 400, "must be a JSON object, { ... }", "send one JSON object")
+
+
+def test_what_is_required(service):
+    """By names; where one cannot be had nothing runs, and it is not told afterwards."""
+    down = [name for name, wall in service.run("1").json["walls"].items() if not wall["up"]]
+    up = [name for name, wall in service.run("1").json["walls"].items() if wall["up"]]
+    assert service.run("print(1)", require=up).json["stdout"] == "1\n", "control"
+    assert service.create(require=["seccomp"])
+    for i, name in enumerate(down[:2]):
+        reply = service.run("print(1)", require=[*up, name])
+        assert reply.status in (400, 412, 422) and f"'{name}'" in reply.json["message"] and "--" not in reply.json["message"], reply
+    reply = service.run("1", require=["seccomp", "nonsense"])
+    assert (reply.status, reply.json["field"]) == (400, "require[1]") and "'nonsense'" in reply.json["message"], reply
 
 
 def test_too_deep_has_a_remedy(service):

@@ -239,6 +239,19 @@ def test_cold(flags, cold):
     assert fields_of(*flags).get("cold") is cold
 
 
+@pytest.mark.parametrize("flags, names", [([], None), (["--require=seccomp,memory"], ["seccomp", "memory"])])
+def test_what_is_required(flags, names):
+    assert fields_of(*flags).get("require") == names
+
+
+@pytest.mark.parametrize("path", ["/api/v1", "/api/v1/run", "/x"])
+def test_an_address_with_a_path(service, path):
+    url = f"http://127.0.0.1:{service.port}"
+    done = coto(f"--server={url}{path}", f"--token-file={service.runtime}/token", "-c", "1", "--lang", "python")
+    assert done.returncode == 69 and f"no service below '{path}'" in done.stderr.decode() and f"--server {url}\n" in done.stderr.decode(), done
+    assert coto(f"--server={url}/", f"--token-file={service.runtime}/token", "-c", "1", "--lang", "python").returncode == 0
+
+
 @pytest.mark.skipif(not shutil.which("runsc", path="/usr/sbin:/usr/bin:/sbin:/bin"), reason="needs runsc")
 def test_level_high(service):
     result = json.loads(coto(server(service), "--json", "--isolation=container", "-c", "print(2+2)", "--lang", "python").stdout)

@@ -50,14 +50,15 @@ def test_file_and_flags(service):
     ("idle: [1s, 2s]", ["idle: takes one value"]),
     ("durability: maybe", ["promises|disk|kernel|off"]),
     ("idle: 1ms", ["1s to 168h"]),
-    ("pool-min: 50\npool-max: 10", ["pool-min is larger"]),
+    ("pool-min: 50\npool-max: 10", ["pool-min: 50 is more than pool-max, 10", "raise pool-max to 50"]),
+    ("high-pool-min: 5", ["high-pool-min: 5 is more than high-pool-max, 2", "raise high-pool-max to 5"]),
     ("max-sandboxes: 5", ["max-sandboxes: 5 are no more than the 5 that are kept ready", "raise max-sandboxes to 6"]),
     ("max-sandboxes: 8\nhigh-pool-min: 3", ["no more than the 8", "lower pool-min"]),
     ("port: 1\nport: 2", ["line 2"]),
     ("port: &a 1", ["line 1"]),
     ("jwt-key: [/nowhere/key.pem]", ["/nowhere/key.pem", "No such file"]),
     ("profile: nothing", ["nothing"]),
-    ("state-dir: here", ["'here'", "absolute"]),
+    ("state-dir: here", ["'here'", "absolute", "remedy"]),
     ("high-runtime: foo", ["high-runtime: runtime 'foo' is not known", "runsc"]),
     ("listen: [nowhere]", ["'nowhere': not an address", "127.0.0.1:8080"]),
     ("jwt-audience: ''", ["jwt-audience: it is empty", "leave it out"]),
@@ -266,6 +267,11 @@ def test_check_beside_the_service_that_has_the_address(service):
     done = serve("--check", *flags)
     assert done.returncode == 0 and "taken for its own" in done.stderr, done
     assert serve("--check", flags[2]).returncode, "control: by another it is not"
+    beside = f"--runtime-dir={service.room}/other", "--port=none"
+    done = serve("--check", flags[1], *beside)
+    assert done.returncode == 75 and f"state directory '{service.state}' is in use by another coto serve" in done.stderr, done
+    done = serve("--check", f"--state-dir={service.room}/another", *beside)
+    assert done.returncode == 0, done
 
 
 @only(ROOT)
@@ -595,7 +601,7 @@ def test_what_is_not_asked_for_is_cut_down(low):
 
 @pytest.mark.parametrize("line,words", [
     ("max-memory: 9g", "8g at most"), ("max-timeout: 301s", "5m at most"), ("max-pids: many", "max-pids"), ("max-ptys: 65", "max-ptys"),
-    ("max-memory: lots", "4m at least, 8g at most"), ("max-memory: none", "4m at least, 8g at most"), ("max-pids: none", "1 at least, 4096 at most"),
+    ("max-memory: 1 GB", "a size such as 256m: 4m at least, 8g at most"), ("max-timeout: soon", "a time such as 30s: "), ("max-memory: none", "4m at least, 8g at most"), ("max-pids: none", "1 at least, 4096 at most"),
     ("max-disk: x", "64k at least, 8g at most"), ("max-cpus: 65", "serve.yaml: max-cpus: '65'"),
     ("allow-profile: [nosuch]", "no profile 'nosuch'"), ("allow-profile: [enis]", "profile 'default' is not among"),
     ("allow-isolation: [weak]", "neither standard nor high")])

@@ -6,9 +6,11 @@ import collections
 import errno
 import json
 import os
+import struct
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -359,6 +361,39 @@ def test_a_programs_words_are_not_the_services(service):
     assert (reply.status, reply.json["verdict"]) == (200, "lost"), reply
     assert "token" not in reply.body.decode() and "send it" not in reply.body.decode()
     assert service.get(url).status == 404, "whether it ran is not known"
+
+
+MAGIC = 0x636f746f  # src/template/talk.h
+
+
+# A descriptor whose last close waits for an hour comes along, and its last close is that of whoever takes it out.
+LINGER = """
+import array, os, socket, struct
+ways = [fd for fd in map(int, os.listdir('/proc/self/fd')) if fd > 2 and os.path.exists(f'/proc/self/fd/{fd}') and os.readlink(f'/proc/self/fd/{fd}').startswith('socket:')]
+listener = socket.create_server(('127.0.0.1', 0))
+sender = socket.create_connection(listener.getsockname())
+reader = listener.accept()[0]
+sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 3600))
+sender.setblocking(False)
+try:
+    while True: sender.send(bytes(1 << 16))
+except BlockingIOError: pass
+for fd in ways:
+    socket.socket(fileno=os.dup(fd)).sendmsg([%r], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [sender.fileno()]))])
+sender.close()
+print(len(ways))
+"""
+
+
+@pytest.mark.parametrize("said", [struct.pack("II", MAGIC, 0), b"x", frame("STARTED", 2, *UP.items())], ids=["done", "nonsense", "started"])
+def test_a_descriptor_on_its_way_to_init_blocks_nobody(service, said):
+    url = f"/api/v1/sandbox/{service.create()['sandbox_id']}"
+    began = time.monotonic()
+    assert service.post(f"{url}/execute", code=LINGER % said, timeout_seconds=20).json["output"] == "1\n"
+    assert service.get(f"{url}/files?path=.").status == 200, "init answers"
+    reply = service.post(f"{url}/execute", code="print(7)").json
+    assert (reply["output"], reply["verdict"]) == ("7\n", "ok"), reply
+    assert time.monotonic() - began < 15
 
 
 LOOK = """

@@ -117,7 +117,8 @@ def test_a_bad_token_is_refused_on_the_socket_too(service):
 
 
 @pytest.mark.parametrize("headers", [{"Origin": "http://evil.example"}, {"Host": "evil.example"},
-                                     {"Host": "127.0.0.1.evil.example"}, {"Host": "localhost.evil.example:80"}])
+                                     {"Host": "127.0.0.1.evil.example"}, {"Host": "localhost.evil.example:80"},
+                                     {"Host": "127.0.0.1:80:evil.example"}, {"Host": "localhost:x"}])
 def test_web_pages_are_not_served(service, headers):
     """AP-19"""
     reply = ask_port(service, "/healthz", {**bearer(service.token), **headers})
@@ -189,7 +190,7 @@ def test_others_cannot_connect_and_are_nobody_when_they_can(service):
 
 def test_a_second_one_is_refused_and_the_first_goes_on(service, other):
     status, said = other.fails(f"--runtime-dir={service.runtime}")
-    assert status == 75 and "another coto serve runs" in said and "remedy" in said
+    assert status == 75 and "another coto serve runs" in said and "its own --runtime-dir, --state-dir and --port" in said
     assert service.run("print(1)").json["verdict"] == "ok"
 
 

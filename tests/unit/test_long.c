@@ -136,7 +136,7 @@ static void test_no_end(void **unused)
     }
 }
 
-static void test_names_are_not_that_long(void **unused)
+static void test_no_field_has_so_long_a_name(void **unused)
 {
     coto_auto_buf text = {0};
     struct api_long all = {0};
@@ -147,8 +147,23 @@ static void test_names_are_not_that_long(void **unused)
     add_text(&text, LONG, NULL);
     coto_buf_adds(&text, " \n: 1}");
     assert_int_equal(api_long_hide(text.data, text.len, &all, &err), -COTO_ERR_USAGE);
-    assert_string_equal(err.text, "body: a name of more than 65536 bytes");
+    assert_string_equal(err.text, "body: no such field: its name has more than 65536 bytes");
     api_long_fini(&all);
+}
+
+static void test_names_in_a_value_may_be_so_long(void **unused)
+{
+    static const char *const begins[] = {"{\"input\": {", "{\"a\": \"}\", \"input\": [{}, [], {", "{\"input\": [[{\"b\": 1, "};
+    static const char *const ends[] = {": 1}}", ": 1}]}", ": 1}]]}"};
+
+    (void)unused;
+    for (size_t i = 0; i < 3; i++) {
+        coto_auto_buf text = {0};
+        coto_buf_adds(&text, begins[i]);
+        add_text(&text, LONG, NULL);
+        coto_buf_adds(&text, ends[i]);
+        compare(&text);
+    }
 }
 
 static void test_short_ones_are_left_alone(void **unused)
@@ -172,7 +187,8 @@ int main(void)
         cmocka_unit_test(test_what_is_wrong_is_told_as_the_parser_does),
         cmocka_unit_test(test_what_is_wrong_behind_them),
         cmocka_unit_test(test_no_end),
-        cmocka_unit_test(test_names_are_not_that_long),
+        cmocka_unit_test(test_no_field_has_so_long_a_name),
+        cmocka_unit_test(test_names_in_a_value_may_be_so_long),
         cmocka_unit_test(test_short_ones_are_left_alone),
     };
 

@@ -723,6 +723,67 @@ static void a_full_disk_is_told_and_gets_over(void **state)
     assert_int_equal(number("SELECT count(*) FROM executions"), 3);
 }
 
+static void what_failed_is_written_in_order(void **state)
+{
+    (void)state;
+    signal(SIGXFSZ, SIG_IGN);
+    put_and_wait(execution(1, "ok"));
+    limit_files(4096);
+    put_and_wait(execution(2, "ok"));
+    for (int n = 10; n < 260; n++)
+        coto_records_put(records, execution(n, ""));
+    usleep(50000); /* no longer to be forgotten for their ends */
+    for (int n = 10; n < 260; n++)
+        put_and_wait(execution(n, "ok"));
+    limit_files(RLIM_INFINITY);
+    for (int i = 0; i < 4000 && number("SELECT count(*) FROM executions") < 252; i++)
+        usleep(5000);
+    struct coto_records_stats stats;
+    for (int i = 0; i < 4000 && (coto_records_get_stats(records, &stats), stats.waiting); i++)
+        usleep(5000);
+    assert_int_equal(number("SELECT count(*) FROM executions"), 252);
+    assert_int_equal(number("SELECT count(*) FROM executions WHERE verdict = 'ok'"), 252);
+}
+
+/* 30 MB each, of which four have room. */
+static void put_large(int n)
+{
+    struct coto_record *record = execution(n, "ok");
+    struct coto_promise *promise = coto_record_promise(record);
+
+    for (int i = 0; i < 30000000 / 1000; i++)
+        coto_buf_addf(&promise->outcome, "%01000d", n);
+    coto_buf_addf(&promise->instead, "instead of %d", n);
+    put_and_wait(record);
+}
+
+static void results_that_wait_for_the_disk_have_an_end(void **state)
+{
+    (void)state;
+    signal(SIGXFSZ, SIG_IGN);
+    keep_bytes = 1 << 30;
+    reopen();
+    keep_bytes = 0;
+    put_and_wait(execution(1, "ok"));
+    limit_files(4096);
+    for (int n = 2; n < 8; n++)
+        put_large(n);
+    assert_int_equal(failed, 6);
+    limit_files(RLIM_INFINITY);
+    for (int i = 0; i < 4000 && number("SELECT count(*) FROM outcomes") < 6; i++)
+        usleep(5000);
+    assert_int_equal(number("SELECT count(*) FROM executions WHERE verdict = 'ok'"), 7);
+    assert_int_equal(number("SELECT count(*) FROM outcomes WHERE length(outcome) = 30000000"), 4);
+    assert_int_equal(number("SELECT count(*) FROM outcomes WHERE CAST(outcome AS TEXT) LIKE 'instead of _'"), 2);
+    /* and there is room again */
+    limit_files(4096);
+    put_large(8);
+    limit_files(RLIM_INFINITY);
+    for (int i = 0; i < 4000 && number("SELECT count(*) FROM outcomes") < 7; i++)
+        usleep(5000);
+    assert_int_equal(number("SELECT count(*) FROM outcomes WHERE length(outcome) = 30000000"), 5);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -752,6 +813,8 @@ int main(void)
         TEST(a_file_for_others_is_refused),
         TEST(what_was_half_made_is_made_anew),
         TEST(a_full_disk_is_told_and_gets_over),
+        TEST(what_failed_is_written_in_order),
+        TEST(results_that_wait_for_the_disk_have_an_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
