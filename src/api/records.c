@@ -69,8 +69,7 @@ void api_record_end(struct api_job *job)
         snprintf(e->verdict, sizeof e->verdict, "error");
         return;
     }
-    if (!job->started[0]) /* or as it was told while it ran */
-        snprintf(e->started, sizeof e->started, "%s", r->started_at);
+    snprintf(e->started, sizeof e->started, "%s", r->started_at);
     snprintf(e->verdict, sizeof e->verdict, "%s", coto_verdict_word(r->verdict));
     e->duration_us = r->duration_us;
     e->exit_code = r->exit_code;

@@ -17,7 +17,7 @@ from .helpers import PATIENCE, Reply, Service, wait_until
 NO_TOKEN = (401, "Bearer", b'{"code":"unauthorized","message":"no valid token",'
             b'"remedy":"send Authorization: Bearer TOKEN","field":null}\n')
 UNAUTHORIZED = (401, "Bearer", b'{"code":"unauthorized","message":"no valid token",'
-                b'"remedy":"the one that was sent is not good: the local one is new with every start of the service; '
+                b'"remedy":"the one that was sent is not good: the local one is new with every start of the service, a sandbox\'s ends with its sandbox; '
                 b'of others `coto token show` tells why","field":null}\n')
 pytest_sessionstart()  # orphans become ours, so that leftovers finds them
 

@@ -179,7 +179,7 @@ def test_what_is_required_is_there_or_refused(level):
     walls = level.run("1")["walls"]
     for name, wall in walls.items():
         reply = level.service.post("/api/v1/run", code="print(1)", isolation_level="high", require=[name], resource_limits={"pids": 10})
-        assert reply.status == 200 if wall["up"] else reply.status in (400, 412, 422) and f"'{name}'" in reply.json["message"], (name, wall, reply)
+        assert reply.status == 200 if wall["up"] else reply.status in (400, 412, 422) and name in reply.json["message"], (name, wall, reply)
 
 
 @only(has("runsc"))

@@ -42,16 +42,6 @@ def test_an_execution_and_its_sandbox_are_recorded(service):
     assert row["state"] == "destroyed" and row["ended"] >= row["created"]
 
 
-def test_an_execution_has_begun_once(service):
-    """Its time is the same while it runs and afterwards."""
-    path = f"/api/v1/sandbox/{service.create()['sandbox_id']}"
-    id_ = service.post(f"{path}/execute", code="import time; time.sleep(1)", **{"async": True}).json["execution_id"]
-    row = lambda: service.get(f"/api/v1/executions/{id_}").json
-    began = wait_until(lambda: (it := row())["state"] == "running" and it, "the start")["started_at"]
-    end = wait_until(lambda: (it := row())["state"] == "finished" and it, "the end")
-    assert end["started_at"] == began, end
-
-
 def test_a_sandbox_that_outlives_its_time_is_expired(make_service):
     service = make_service("--idle=1s")
     box = service.create()

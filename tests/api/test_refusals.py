@@ -148,7 +148,7 @@ def test_what_is_required(service):
     assert service.create(require=["seccomp"])
     for i, name in enumerate(down[:2]):
         reply = service.run("print(1)", require=[*up, name])
-        assert reply.status in (400, 412, 422) and f"'{name}'" in reply.json["message"] and "--" not in reply.json["message"], reply
+        assert reply.status in (400, 412, 422) and name in reply.json["message"] and "--" not in reply.json["message"], reply
     reply = service.run("1", require=["seccomp", "nonsense"])
     assert (reply.status, reply.json["field"]) == (400, "require[1]") and "'nonsense'" in reply.json["message"], reply
 

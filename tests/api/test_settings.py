@@ -53,7 +53,7 @@ def test_file_and_flags(service):
     ("pool-min: 50\npool-max: 10", ["pool-min: 50 is more than pool-max, 10", "raise pool-max to 50"]),
     ("high-pool-min: 5", ["high-pool-min: 5 is more than high-pool-max, 2", "raise high-pool-max to 5"]),
     ("max-sandboxes: 5", ["max-sandboxes: 5 are no more than the 5 that are kept ready", "raise max-sandboxes to 6"]),
-    ("max-sandboxes: 8\nhigh-pool-min: 3", ["no more than the 8", "lower pool-min"]),
+    ("max-sandboxes: 8\nhigh-pool-min: 3\nhigh-pool-max: 3", ["no more than the 8", "lower pool-min"]),
     ("port: 1\nport: 2", ["line 2"]),
     ("port: &a 1", ["line 1"]),
     ("jwt-key: [/nowhere/key.pem]", ["/nowhere/key.pem", "No such file"]),
