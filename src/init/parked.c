@@ -42,16 +42,32 @@ static ssize_t take_bytes(int fd, void *bytes, size_t room)
     return recv(fd, bytes, room, MSG_DONTWAIT);
 }
 
+/* Who sent a message comes with it, an empty one too; with the end of all messages nobody. */
+static bool has_message(int fd, bool *ret_has_descriptors)
+{
+    char byte;
+    char control[CMSG_SPACE(3 * sizeof(int))]; /* a struct ucred, and nothing else */
+    struct iovec iov = {&byte, 1};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    ssize_t n = recvmsg(fd, &msg, MSG_PEEK | MSG_DONTWAIT);
+
+    *ret_has_descriptors = n >= 0 && msg.msg_flags & MSG_CTRUNC;
+    return n >= 0 && msg.msg_controllen > 0;
+}
+
 static void close_channel(int *fd)
 {
-    char bytes[64];
+    const int one = 1;
+    bool has_some = false;
+    char byte;
 
     if (*fd < 0)
         return;
+    setsockopt(*fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof one);
     shutdown(*fd, SHUT_RDWR); /* nothing more comes */
-    while (take_bytes(*fd, bytes, sizeof bytes) > 0)
-        continue;
-    if (!has_descriptors(*fd))
+    while (has_message(*fd, &has_some) && !has_some)
+        recv(*fd, &byte, 1, MSG_DONTWAIT);
+    if (!has_some)
         coto_own_close(fd);
     *fd = -1;
 }

@@ -379,17 +379,22 @@ try:
     while True: sender.send(bytes(1 << 16))
 except BlockingIOError: pass
 for fd in ways:
-    socket.socket(fileno=os.dup(fd)).sendmsg([%r], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [sender.fileno()]))])
+    try:
+        for _ in range(%d): os.write(fd, b'')
+        socket.socket(fileno=os.dup(fd)).sendmsg([%r], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [sender.fileno()]))])
+    except BrokenPipeError:  # init has closed it; and who closes the socket must not wait
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
 sender.close()
 print(len(ways))
 """
 
 
+@pytest.mark.parametrize("before", [0, 3])
 @pytest.mark.parametrize("said", [struct.pack("II", MAGIC, 0), b"x", frame("STARTED", 2, *UP.items())], ids=["done", "nonsense", "started"])
-def test_a_descriptor_on_its_way_to_init_blocks_nobody(service, said):
+def test_a_descriptor_on_its_way_to_init_blocks_nobody(service, said, before):
     url = f"/api/v1/sandbox/{service.create()['sandbox_id']}"
     began = time.monotonic()
-    assert service.post(f"{url}/execute", code=LINGER % said, timeout_seconds=20).json["output"] == "1\n"
+    assert service.post(f"{url}/execute", code=LINGER % (before, said), timeout_seconds=20).json["output"] == "1\n"
     assert service.get(f"{url}/files?path=.").status == 200, "init answers"
     reply = service.post(f"{url}/execute", code="print(7)").json
     assert (reply["output"], reply["verdict"]) == ("7\n", "ok"), reply
