@@ -388,7 +388,7 @@ def test_what_ends_while_the_disk_is_full_is_not_lost(make_service):
         path = f"/api/v1/sandbox/{service.create()['sandbox_id']}"
         execution = service.post(f"{path}/execute", code="import time; time.sleep(2); open('n', 'w').write('x'); print('late')", **{"async": True}).json["execution_id"]
         row = lambda: service.get(f"{EXECUTIONS}/{execution}").json
-        wait_until(lambda: row()["state"] == "running", "the start")
+        wait_until(lambda: row()["state"] == "running" and (service.state / "async" / f"{execution}.lock").stat().st_size, "the start")
         fill()
         wait_until(lambda: service.get(f"{path}/files?path=n").body == b"x", "its end")
         assert service.get("/readyz").status == 503, "control: nothing was written"
