@@ -85,6 +85,17 @@ static void push(struct queue *queue, struct coto_record *record)
     queue->count++;
 }
 
+/* All of another, which is empty then. */
+static void append(struct queue *queue, struct queue *other)
+{
+    if (!other->first)
+        return;
+    *queue->last = other->first;
+    queue->last = other->last;
+    queue->count += other->count;
+    *other = (struct queue){.last = &other->first};
+}
+
 static struct coto_record *pop(struct queue *queue)
 {
     struct coto_record *record = queue->first;
@@ -325,12 +336,10 @@ static void settle_failed(struct coto_records *r, struct coto_record *batch, int
         next = record->next;
         keep_failed(r, &tried, record);
     }
-    while (r->failed.first)
-        push(&tried, pop(&r->failed));
+    append(&tried, &r->failed);
     while (r->ready.first)
         keep_failed(r, &tried, pop(&r->ready));
-    while (tried.first)
-        push(&r->failed, pop(&tried));
+    append(&r->failed, &tried);
     r->urgent = false;
 }
 
