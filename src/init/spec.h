@@ -32,6 +32,7 @@ struct init_spec {
     int rlimit_count;
     struct sock_filter *filter;
     unsigned short filter_len;
+    const struct sock_fprog *watching; /* the same for who can have a listener (kernel/sockwatch.h), or NULL */
 };
 
 /* Start with a zeroed struct; release it in any case. */

@@ -109,9 +109,12 @@ static int install_filter(const struct init_spec *spec, struct init_report *repo
 {
     struct sock_fprog prog = {.len = spec->filter_len, .filter = spec->filter};
 
+    report->listener = -1;
     if (!spec->filter || !coto_up("seccomp"))
         return 0;
-    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog))
+    if (spec->watching)
+        report->listener = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, spec->watching);
+    if (report->listener < 0 && syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog))
         return coto_err_set(err, COTO_ERR_WALL, errno, "seccomp: install the filter");
     /* A tier that forbids prctl answers with an error, which only a filter can. */
     int mode = prctl(PR_GET_SECCOMP, 0, 0, 0, 0);

@@ -16,6 +16,7 @@ struct init_report {
     uint64_t apparmor_errno;
     char apparmor[COTO_APPARMOR_LABEL]; /* the label, from execve on or already */
     struct coto_caps caps;
+    int listener; /* of a filter that watches, or -1 */
 };
 
 /* In the order that init.h names. On failure report->err is not set, *err is. */

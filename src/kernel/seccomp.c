@@ -16,6 +16,7 @@
 #include "kernel/seccomp.h"
 
 #include "kernel/seccomp_checks.h"
+#include "kernel/sockwatch.h"
 #include "schema/options.h"
 
 #include <errno.h>
@@ -664,6 +665,7 @@ static bool is_check(uint32_t action)
 
 static void collect_ranges(struct builder *b, int tier, unsigned extras)
 {
+    static const int watched[] = {COTO_SOCKWATCH_CALLS};
     uint32_t actions[NUMBERS];
 
     for (int i = 0; i < NUMBERS; i++)
@@ -672,6 +674,9 @@ static void collect_ranges(struct builder *b, int tier, unsigned extras)
                          : SECCOMP_RET_ERRNO | ENOSYS;
     for (size_t i = 0; i < ROWS; i++)
         actions[rows[i].number] = action_of(&rows[i], tier, extras);
+    for (size_t i = 0; i < sizeof watched / sizeof watched[0] && extras & COTO_SECCOMP_WATCHED; i++)
+        if (actions[watched[i]] == SECCOMP_RET_ALLOW)
+            actions[watched[i]] = SECCOMP_RET_USER_NOTIF;
     /* The last slot stands for itself and all numbers above; it has no row. */
     for (int i = 0; i < NUMBERS; i++)
         if (i == 0 || actions[i] != actions[i - 1])

@@ -39,6 +39,7 @@ enum {
      * force are the filter of the tier. */
     COTO_SECCOMP_SHARED = 4,
     COTO_SECCOMP_REST = 8,
+    COTO_SECCOMP_WATCHED = 16, /* whoever listens is asked for sockets this one allows: kernel/sockwatch.h's in one with it */
 };
 static inline unsigned coto_seccomp_extras(bool noexec, bool nosetid)
 {

@@ -17,9 +17,6 @@
 #define NATIVE_ARCH AUDIT_ARCH_AARCH64
 #define FOREIGN_BIT 0x80000000u
 #endif
-#ifndef SYS_io_uring_setup
-#define SYS_io_uring_setup 425
-#endif
 
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define IF(test, value, then, otherwise) BPF_JUMP(BPF_JMP | (test) | BPF_K, value, then, otherwise)

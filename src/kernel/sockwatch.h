@@ -7,6 +7,13 @@
 #pragma once
 
 #include <stdint.h>
+#include <sys/syscall.h>
+
+#ifndef SYS_io_uring_setup
+#define SYS_io_uring_setup 425
+#endif
+
+#define COTO_SOCKWATCH_CALLS SYS_socket, SYS_socketpair, SYS_io_uring_setup
 
 /* Restricts the calling thread (which has no_new_privs); the listener, or -1 with errno. */
 int coto_sockwatch_install(void);

@@ -2,20 +2,17 @@
  *
  * To fork is to copy an entry for every page, and to end a process is to drop each of them: the
  * interpreter's own heap is put into huge pages, of which there are two where there were a thousand.
- * The first write of a copy takes one apart, for itself, which still costs less.
  *
- * A page of a file is not copied by a fork but found again at its first use, which is a fault each, some forty
- * of the interpreter's own code in the shortest program; unless its mapping has a page of its own. So one page of it is
- * written to, with what it has.
+ * Then every page that a copy writes to is copied, and of a huge page it takes the whole apart, for itself: as many entries as there
+ * were to be saved. What a copy allocates would fill the holes all over the heap, so those are filled before, once, and what is
+ * new lies together on small pages behind it; so does what is written to in every program (python.py: move). The rest of what
+ * a copy writes to is the oldest of the interpreter's objects, on the first of the huge pages.
  *
- * Then every page that a copy writes to is copied. What it allocates would fill the holes all
- * over the heap, a page each; so the holes are filled before, once, and a copy's new objects lie
- * together on pages that nothing else is on.
+ * The interpreter's code and variables: text.c.
  */
 #include "template/python.h"
 #include "template/template.h"
 
-#include <link.h>
 #include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -23,27 +20,27 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
-#define HUGE ((size_t)2 << 20)
 #define ARENAS (16 * HUGE)
-#define TOP (256 * 1024) /* free memory at the end of the heap */
 #define SMALL_MAX 512 /* larger objects are the C library's */
 #define POOL 16384
-#define FIRST_IN_POOL 48
+#define LITTLE 64 /* of the C library's heap */
+#define SMALL 4000 /* what a program takes of it */
 
 static struct python_arenas usual;
 static char *arenas, *arenas_next, *arenas_end;
+static char *newest, *newest_end; /* arena */
+static char *heap, *heap_small; /* its end, when all was imported */
 static char *arguments, *arguments_end; /* where the kernel reads /proc/self/cmdline */
 
 static void *new_arena(void *ctx, size_t size)
 {
     (void)ctx;
-    if ((size_t)(arenas_end - arenas_next) < size)
-        return usual.alloc(usual.ctx, size);
-    void *data = arenas_next;
-    arenas_next += size;
+    bool is_ours = (size_t)(arenas_end - arenas_next) >= size;
+    char *data = is_ours ? arenas_next : usual.alloc(usual.ctx, size);
+    if (is_ours)
+        arenas_next += size;
+    newest = data;
+    newest_end = data ? data + size : NULL;
     return data;
 }
 
@@ -56,10 +53,13 @@ static void drop_arena(void *ctx, void *data, size_t size)
         madvise(data, size, MADV_DONTNEED);
 }
 
-/* The C library's heap goes on at the next huge page. */
-static void align_heap(void)
+/* The C library's heap begins so much before the next huge page. */
+static char *align_heap(size_t before)
 {
-    sbrk((intptr_t)((HUGE - (uintptr_t)sbrk(0) % HUGE) % HUGE));
+    char *end = sbrk(0);
+
+    sbrk((template_next_huge(end + before) - before) - end);
+    return sbrk(0);
 }
 
 static void begin(void)
@@ -68,10 +68,11 @@ static void begin(void)
     char *data = mmap(NULL, ARENAS + HUGE, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-    align_heap();
+    /* What the C library keeps about its heap, for one thread, is the first that it takes of it. */
+    heap = align_heap((size_t)sysconf(_SC_PAGESIZE));
     if (data == MAP_FAILED)
         return;
-    arenas = arenas_next = data + (HUGE - (uintptr_t)data % HUGE) % HUGE;
+    arenas = arenas_next = template_next_huge(data);
     arenas_end = arenas + ARENAS;
     if (arenas > data)
         munmap(data, (size_t)(arenas - data));
@@ -98,63 +99,51 @@ static __attribute__((constructor)) void begin_early(int argc, char **argv)
 
 /* ---- when everything is imported ---- */
 
-/* Until one comes from where nothing was before. */
+/* Of which nothing is used by anything yet: whatever was free elsewhere is taken. */
+static void go_to_new_arena(void)
+{
+    const char *before = newest;
+
+    for (size_t i = 0; i < ARENAS / SMALL_MAX && newest == before; i++)
+        PyObject_Malloc(SMALL_MAX);
+}
+
+/* Until one comes from there. */
 static void fill_pools(void)
 {
     for (size_t size = 16; size <= SMALL_MAX; size += 16)
-        for (size_t i = 0; i < 16 * POOL / size; i++) {
-            void *data = PyObject_Malloc(size);
-            if (!data || (uintptr_t)data % POOL == FIRST_IN_POOL)
+        for (size_t i = 0; i < ARENAS / size; i++) {
+            char *data = PyObject_Malloc(size);
+            if (!data || (data >= newest && data < newest_end))
                 break;
         }
 }
 
-static void fill_bins(void)
+static char *heap_top(void)
 {
-    const char *top = (const char *)sbrk(0) - mallinfo2().keepcost;
+    return (char *)sbrk(0) - mallinfo2().keepcost;
+}
 
+static void fill_bins(size_t largest, const char *end)
+{
     /* The small ones are all the sizes there are: 8 of a chunk's 16 bytes are not the caller's. */
-    for (size_t size = 65536; size >= 24; size = size > 1160 ? size * 7 / 8 : (size - 24) / 16 * 16 + 8)
+    for (size_t size = largest; size >= 24; size = size > 1160 ? size * 7 / 8 : (size - 24) / 16 * 16 + 8)
         for (int i = 0; i < 10000; i++) {
             /* That it stays is what it is for; volatile, or the compiler leaves it out. */
             char *volatile data = malloc(size);
-            if (!data || data >= top)
+            if (!data || data >= end)
                 break;
         }
 }
 
-/* What children will not use ends here, and is never asked of the kernel. */
-static void use_huge_pages(char *from, char *to)
+/* And what has nothing in it so far; it goes on at the next huge page. */
+static void fill_heap(void)
 {
-    char *first = (char *)(((uintptr_t)from + HUGE - 1) / HUGE * HUGE);
-    char *last = (char *)((uintptr_t)to / HUGE * HUGE);
+    size_t left = mallinfo2().keepcost;
+    char *volatile data = left > 2 * LITTLE ? malloc(left - LITTLE) : NULL;
 
-    if (last <= first)
-        return;
-    madvise(first, (size_t)(last - first), MADV_HUGEPAGE);
-    madvise(first, (size_t)(last - first), MADV_COLLAPSE);
-}
-
-/* By the protection of the whole, so that it stays one mapping, and not by /proc/self/mem: a template whose files are all
- * read-only (launcher/view.c) cannot write to that. Nobody else runs meanwhile. Where the host forbids it a copy has its faults. */
-static int own_a_page(struct dl_phdr_info *object, size_t size, void *arg)
-{
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    bool is_used = object->dlpi_name[0] == '\0' || strstr(object->dlpi_name, "/libc.so");
-
-    (void)size;
-    (void)arg;
-    for (int i = 0; is_used && i < object->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
-        char *first = (char *)((object->dlpi_addr + part->p_vaddr) / page * page);
-        size_t len = object->dlpi_addr + part->p_vaddr + part->p_memsz - (uintptr_t)first;
-        int protection = PROT_READ | (part->p_flags & PF_X ? PROT_EXEC : 0);
-        if (part->p_type != PT_LOAD || part->p_flags & PF_W || mprotect(first, len, protection | PROT_WRITE))
-            continue;
-        *(volatile char *)first = *first;
-        mprotect(first, len, protection);
-    }
-    return 0;
+    (void)data;
+    align_heap(0);
 }
 
 /* Beside the objects, in as few pages. */
@@ -181,16 +170,26 @@ void template_forget_arguments(void)
 
 void template_heap_settle(void)
 {
-    malloc_trim(TOP);
-    dl_iterate_phdr(own_a_page, NULL);
-    fill_bins();
-    fill_pools();
-    char *heap_end = sbrk(0);
-    align_heap();
-    use_huge_pages(heap_end - mallinfo2().arena, sbrk(0));
+    template_text_settle();
+    template_libraries_settle();
+    fill_bins(65536, heap_top());
+    fill_heap();
+    heap_small = sbrk(0);
+    template_huge(template_next_huge(heap), heap_small);
     if (!arenas)
         return;
     template_hash_settle(take(template_hash_size()));
-    char *used = arenas + ((size_t)(arenas_next - arenas) + HUGE - 1) / HUGE * HUGE;
-    use_huge_pages(arenas, used);
+    arenas_next = template_next_huge(arenas_next);
+    template_huge(arenas, arenas_next);
+    madvise(arenas_next, (size_t)(arenas_end - arenas_next), MADV_NOHUGEPAGE);
+    go_to_new_arena();
+    fill_pools();
+}
+
+void template_heap_fill(void)
+{
+    PyGC_Collect();
+    fill_bins(SMALL, heap_small);
+    if (arenas)
+        fill_pools();
 }

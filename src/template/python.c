@@ -22,6 +22,7 @@
 
 #define END ((PyObject *)NULL) /* ends a list of arguments */
 #define REHEARSALS 40
+#define SETTLING 2 /* the first leaves some of its own where others were */
 #define USUAL_ID 3 /* of a copy: init is the first process of its sandbox, A' the second (template.c) */
 
 /* In the order of python.py's TOOLS. */
@@ -47,6 +48,8 @@ enum tool {
     TOOL_NEW_STDIN,
     TOOL_USE_USER_SITE,
     TOOL_USER_SITE, /* where those modules would be */
+    TOOL_MOVE_STDOUT,
+    TOOL_MOVE_RANDOM,
     TOOL_COUNT,
 };
 
@@ -401,9 +404,26 @@ static PyObject *py_rehearse(PyObject *self, PyObject *args)
     return none();
 }
 
+/* Everything is where it stays, and what comes now is not beside it. */
+static void settle(void)
+{
+    template_heap_settle();
+    if (!PyObject_CallFunctionObjArgs(tools[TOOL_MOVE_STDOUT], END))
+        give_up();
+    template_heap_fill();
+    Py_DecRef(tools[TOOL_RANDOM]); /* it would be held, and so not moved */
+    tools[TOOL_RANDOM] = PyObject_CallFunctionObjArgs(tools[TOOL_MOVE_RANDOM], END);
+    if (!tools[TOOL_RANDOM])
+        give_up();
+}
+
 /* Once more, where a copy's objects will be: what its first program finds and replaces lies there then. */
 static void get_ready(bool is_inside)
 {
+    for (int i = 0; i < SETTLING && !is_inside; i++) {
+        rehearse();
+        template_heap_fill();
+    }
     rehearse();
     if (!is_inside)
         set_native_id(USUAL_ID);
@@ -422,7 +442,7 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
     if (!is_inside && !template_hash_is_ready())
         give_up(); /* copies would share their secret: programs are started the long way instead */
     if (!is_inside)
-        template_heap_settle();
+        settle();
     get_ready(is_inside);
     template_forget_arguments();
     int flags = is_inside ? template_park() : template_serve((int)control, is_simple);

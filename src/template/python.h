@@ -77,6 +77,7 @@ void PyDict_Clear(PyObject *dict);
 void PyErr_Fetch(PyObject **ret_type, PyObject **ret_value, PyObject **ret_trace);
 void PyErr_NormalizeException(PyObject **type, PyObject **value, PyObject **trace);
 void PyErr_Clear(void);
+ptrdiff_t PyGC_Collect(void);
 int PyException_SetTraceback(PyObject *error, PyObject *trace);
 void Py_IncRef(PyObject *object);
 void Py_DecRef(PyObject *object);

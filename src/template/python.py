@@ -19,6 +19,7 @@ elif not IS_SAFE:
 
 import _imp
 import _thread
+import _weakref
 import atexit
 import builtins
 import gc
@@ -46,6 +47,9 @@ class Care:
     def take_fork(self, **hooks):
         self.is_simple = self.is_simple and all(
             getattr(hook, '__module__', None) in self.AT_FORK for hook in hooks.values())
+        module = sys.modules.get('random')
+        if hooks == {'after_in_child': getattr(getattr(module, '_inst', None), 'seed', None)}:
+            hooks = {'after_in_child': lambda: module._inst.seed()}  # it will have another generator: move_random
         self.at_fork(**hooks)  # for forks of the program's own
 
     def take_exit(self, function, *args, **kwargs):
@@ -278,6 +282,44 @@ def flush(code):
     return code
 
 
+def swap(old, new, use):
+    """One in the place of the other, unless somebody else holds that, and would go on with it."""
+    seen = _weakref.ref(old.pop())
+    use(new)
+    if seen() is not None:
+        use(seen())
+
+
+def move_stdout():
+    """Here and below: what nearly every program writes to is made anew, in memory where nothing else is (heap.c)."""
+    def use(stream):
+        streams.replace(streams.usual[:1], [stream])
+        streams.usual[0] = stream
+
+    if sys.stdout is not streams.usual[0] or sys.stdout.line_buffering:
+        return
+    raw = io.FileIO(1, 'w', closefd=False)
+    raw.name = sys.stdout.name
+    new = io.TextIOWrapper(io.BufferedWriter(raw, raw._blksize), sys.stdout.encoding, sys.stdout.errors, '\n')
+    new.mode = sys.stdout.mode
+    swap([sys.stdout], new, use)
+
+
+def move_random():
+    """Comes back with what is to be seeded."""
+    def use(generator):
+        module._inst = generator
+        for name in names:
+            setattr(module, name, getattr(generator, name))
+
+    module = sys.modules.get('random')
+    if not module:
+        return None
+    names = [name for name, it in vars(module).items() if getattr(it, '__self__', None) is module._inst]
+    swap([module._inst], type(module._inst)(), use)
+    return module._inst
+
+
 def tools(care):
     """In the order of python.c."""
     random = sys.modules.get('random')
@@ -286,7 +328,7 @@ def tools(care):
             threading.main_thread(), random and random._random.Random.seed, random and random._inst,
             load, failed, flush, wind_up, builtins,
             _thread._count, getattr(threading, '_threading_atexits', None), atexit._ncallbacks, care.exits, care.handlers, care.handler_count,
-            sys.stdin, new_stdin, use_user_site, getattr(sys.modules.get('site'), 'USER_SITE', None) or '')
+            sys.stdin, new_stdin, use_user_site, getattr(sys.modules.get('site'), 'USER_SITE', None) or '', move_stdout, move_random)
 
 
 # ---- without the library ----

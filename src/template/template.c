@@ -6,12 +6,14 @@
  *
  *   template        outside all namespaces of the sandbox
  *    +- A           borrows the template's memory; joins the sandbox's cgroup and namespaces
- *        +- A'      borrows it too; the first that is inside the pid namespace
- *            +- B   a copy of the memory (fork): the parked interpreter
+ *        +- B       a copy of the memory (fork): the parked interpreter
  *
- * A' is needed because an orphan goes to the init of its parent's pid namespace: when A' ends, B
- * becomes a child of the sandbox's coto-init, which waits for it like for any other. Only
- * B costs a copy; A and A' live for a few system calls while their parents sleep.
+ * An orphan goes to the init of its parent's pid namespace: when A, which is made in the sandbox's, ends, B
+ * becomes a child of the sandbox's coto-init, which waits for it like for any other. Only B costs a copy; A lives for a
+ * few system calls while the template sleeps.
+ *
+ * To make children in another pid namespace takes a privilege that an ordinary user's template has only once it has joined the
+ * sandbox's user namespace. There A joins both, and one more between the two, A', makes B.
  *
  * B tells init that it is there, and waits. When init has a program for it, it raises the
  * walls around itself (init/walls.c, the very code that runs before an execve), says what the
@@ -72,16 +74,18 @@ static struct {
     bool born;     /* fds[2] is a cgroup v2 directory, already used */
     int *tid;      /* where the C library keeps this thread's id */
     int error;     /* of A or A' */
+    bool is_inside; /* A is in the pid namespace from the beginning */
     void *back[5]; /* B's way back to the template's stack */
 } t;
 
 /* Of the default tier. Programs of another tier load theirs beside it, unless that one allows more: the
  * service starts those the long way (api/execute.c). */
 static struct {
-    struct coto_seccomp_program whole, shared, rest;
+    struct coto_seccomp_program whole, shared, rest, watching; /* the last: the rest, and who makes a socket is seen */
     bool is_loaded; /* shared is in force */
 } filter;
 
+static int own_pidfd = -1; /* the template's */
 static struct init_spec spec BESIDE;
 static int channel = -1; /* to init, while there may be another program */
 static int listener = -1; /* until init has it */
@@ -92,13 +96,13 @@ static bool is_bounded; /* there: coto_caps_is_bounded, seen while it waits */
 
 /* ---- A and A': system calls only, in borrowed memory ---- */
 
-/* On the stack of A', in memory of its own. */
+/* On the stack of its parent, in memory of its own. */
 static __attribute__((noreturn)) void return_as_copy(void)
 {
     __builtin_longjmp(t.back, 1);
 }
 
-static int run_inner(void *arg)
+static int make_copy(void *arg)
 {
     long pid = syscall(SYS_clone, CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD, 0, NULL, t.tid, 0);
 
@@ -120,21 +124,42 @@ static int join_cgroup(void)
 
 static int run_outer(void *arg)
 {
-    const struct coto_ns_child inner = {run_inner, NULL, t.stack_b, sizeof t.stack_b};
+    const struct coto_ns_child inner = {make_copy, NULL, t.stack_b, sizeof t.stack_b};
     int pidfd = -1;
 
     (void)arg;
     t.error = join_cgroup();
-    if (!t.error && setns(t.fds[0], ALL_NAMESPACES))
+    if (!t.error && setns(t.fds[0], ALL_NAMESPACES & (t.is_inside ? ~CLONE_NEWPID : ~0)))
         t.error = errno;
     if (t.error)
         return 0;
+    if (t.is_inside)
+        return make_copy(NULL);
     pid_t pid = coto_ns_spawn(CLONE_VFORK, -1, &inner, &pidfd);
     if (pid < 0)
         t.error = errno;
     else
         waitpid(pid, NULL, 0);
     return 0;
+}
+
+/* Of the template's children, from now on. Who may not once never may. */
+static bool enter_pid_namespace(void)
+{
+    static bool is_refused;
+
+    if (is_refused || own_pidfd < 0)
+        return false;
+    bool is_done = setns(t.fds[0], CLONE_NEWPID) == 0;
+    is_refused = !is_done && errno == EPERM;
+    return is_done;
+}
+
+/* Without its own no other copy could be made, and the sandbox's would stay. */
+static void leave_pid_namespace(void)
+{
+    if (t.is_inside && setns(own_pidfd, CLONE_NEWPID))
+        _exit(71);
 }
 
 /* 0 in the template, 1 in the copy. */
@@ -146,11 +171,13 @@ static int fork_inside(void)
     t.error = 0;
     if (__builtin_setjmp(t.back))
         return 1;
+    t.is_inside = enter_pid_namespace();
     pid_t pid = coto_ns_spawn(CLONE_VFORK, t.born ? t.fds[2] : -1, &outer, &pidfd);
-    if (pid < 0) {
+    if (pid < 0)
         t.error = errno;
+    leave_pid_namespace();
+    if (pid < 0)
         return 0;
-    }
     coto_own_close(&pidfd);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
@@ -219,7 +246,8 @@ static void share_filter(void)
 
     if (coto_seccomp_build(COTO_SECCOMP_DEFAULT, 0, &filter.whole, NULL) ||
         coto_seccomp_build(COTO_SECCOMP_DEFAULT, COTO_SECCOMP_SHARED, &filter.shared, NULL) ||
-        coto_seccomp_build(COTO_SECCOMP_DEFAULT, COTO_SECCOMP_REST, &filter.rest, NULL))
+        coto_seccomp_build(COTO_SECCOMP_DEFAULT, COTO_SECCOMP_REST, &filter.rest, NULL) ||
+        coto_seccomp_build(COTO_SECCOMP_DEFAULT, COTO_SECCOMP_REST | COTO_SECCOMP_WATCHED, &filter.watching, NULL))
         return;
     program.len = filter.shared.len;
     filter.is_loaded = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
@@ -233,6 +261,7 @@ int template_serve(int control_fd, bool is_simple)
     char what = COTO_TEMPLATE_READY;
 
     prctl(PR_SET_DUMPABLE, 0);
+    own_pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
     if (prctl(PR_GET_TID_ADDRESS, &t.tid, 0, 0, 0))
         t.tid = NULL;
     share_filter();
@@ -313,6 +342,7 @@ static int wait_for_program(struct coto_buf *buf, int fds[4])
 /* What the filter of the program asks for beyond the one in force. */
 static int leave_out_shared(struct coto_err *err)
 {
+    static struct sock_fprog watching BESIDE;
     size_t size = filter.whole.len * sizeof filter.whole.code[0];
 
     if (!filter.is_loaded || spec.filter_len != filter.whole.len || memcmp(spec.filter, filter.whole.code, size) != 0)
@@ -324,6 +354,8 @@ static int leave_out_shared(struct coto_err *err)
         return coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "template: filter");
     memcpy(spec.filter, filter.rest.code, size);
     spec.filter_len = filter.rest.len;
+    watching = (struct sock_fprog){.len = filter.watching.len, .filter = filter.watching.code};
+    spec.watching = is_inside ? NULL : &watching;
     return 0;
 }
 
@@ -405,13 +437,15 @@ static int raise_walls(const struct init_report **ret_report, struct coto_err *e
      * for its interfaces by it, and given names. */
     if (spec.context && !is_inside && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, own))
         return coto_err_set(err, COTO_ERR_LIMIT, errno, "template: channel");
-    if (spec.filter && !is_inside) /* without it calls of another kind would go unseen */
+    if (spec.filter && !is_inside && !spec.watching) /* without it calls of another kind would go unseen */
         listener = coto_sockwatch_install();
     spec.keep_fds[0] = channel;
     spec.keep_fds[1] = listener;
     spec.keep_fds[2] = own[0];
     spec.keep_fds[3] = own[1];
     int failed = init_walls_raise(&spec, &report, err);
+    if (spec.watching && !failed)
+        listener = report.listener;
     if (check_label(&report, err) || failed)
         return -1;
     /* The new uid made us undumpable; the sandbox's own tools may look at us again. */

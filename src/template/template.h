@@ -3,6 +3,7 @@
 
 #include "init/spec.h"
 
+#include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -23,10 +24,29 @@ int template_done(int status);
 /* What is to be run. */
 const struct init_spec *template_program(void);
 
-/* heap.c. As few of the template's pages as can be are written to, and so copied, by a copy. Called
- * when everything is imported. */
+/* heap.c. As few of the template's pages as can be are written to, and so copied, by a copy. settle: when everything is
+ * imported. fill: after a rehearsal, what that has given back. */
+#define HUGE ((size_t)2 << 20)
 void template_heap_settle(void);
+void template_heap_fill(void);
 void template_forget_arguments(void);
+
+/* text.c. The interpreter's code and variables. huge: as many huge pages as lie between the two; -1: none. */
+void template_text_settle(void);
+int template_huge(char *from, char *to);
+char *template_next_huge(char *data);
+
+/* library.c. The libraries it has loaded. */
+void template_libraries_settle(void);
+/* What is loaded of one, or of the interpreter itself; each begins where the one before it ends, at a page. */
+struct template_parts {
+    char *code;
+    char *linked; /* read-only since it was linked */
+    char *data, *zeros, *end;
+};
+/* false: there are holes in it, it is in another order, or nothing is written to. */
+bool template_find_parts(const struct dl_phdr_info *object, struct template_parts *ret_parts);
+bool template_is_interpreter(const struct dl_phdr_info *object);
 
 /* hash.c. Texts that the template has not hashed are hashed in each copy with a secret of its own. begin:
  * before the interpreter's first text. settle: when everything is imported, what it knows goes into

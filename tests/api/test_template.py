@@ -6,6 +6,7 @@ import collections
 import errno
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -45,10 +46,10 @@ halves = json.load(sys.stdin)
 
 
 NAME = "print(hash('posixpath'))"
-# A copy has two filters, and the watch for sockets; a program that was started has one. All that a service starts has the
+# A copy has two filters; a program that was started has one. All that a service starts has the
 # service's own as well, unless a user with subordinate ids has started it.
 FILTERS = "print(open('/proc/self/status').read().split('Seccomp_filters:')[1].split()[0])"
-WARM = "4\n" if ROOT or not HAS_IDS else "3\n"
+WARM = "3\n" if ROOT or not HAS_IDS else "2\n"
 
 
 @pytest.fixture(scope="module")
@@ -415,7 +416,7 @@ try:
     import coto_template
 except ImportError:
     print(sys.orig_argv, sorted({line.split()[0] for line in open('/proc/self/cmdline').read().split(chr(0)) if line}),
-          [line for line in open('/proc/self/maps') if '/' in line and '/usr/' not in line and '/memfd:coto-template.so' not in line])
+          [line for line in open('/proc/self/maps') if '/' in line and '/usr/' not in line and line.split()[5] not in ('/memfd:coto-template.so', '/memfd:python3')])
 """
 
 
@@ -437,20 +438,106 @@ def test_where_the_service_lies_is_in_no_memory(service):
     assert looked == "False True\n"
 
 
+def mappings(pid):
+    """Of a process: what it may do there, whose it is, and the numbers in kB; [] when it has gone."""
+    try:
+        text = open(f"/proc/{pid}/smaps").read()
+    except FileNotFoundError:  # it was a template that has gone meanwhile, or a copy's parent
+        return []
+    found = []
+    for line in text.splitlines():
+        words = line.split()
+        if re.fullmatch("[0-9a-f]+-[0-9a-f]+", words[0]):
+            found.append((words[0], words[1], " ".join(words[5:]), {}))
+        elif line.endswith(" kB"):
+            found[-1][3][words[0][:-1]] = int(words[1])
+    return found
+
+
+def huge(pid):
+    return sum(it[3]["AnonHugePages"] for it in mappings(pid))
+
+
+HAS_HUGE = os.path.exists("/sys/kernel/mm/transparent_hugepage")
+
+
+@only(not ROOT)
 def test_the_interpreters_code_is_mapped_when_a_copy_is_made(service):
-    """Else each program meets a fault for every page of it."""
-    def mapped(pid):
-        try:
-            text = open(f"/proc/{pid}/smaps").read() if ROOT else ""
-        except FileNotFoundError:  # it was a template that has gone meanwhile, or a copy's parent
-            text = ""
-        return [int(part.split("Rss:")[1].split()[0]) for part in text.split("VmFlags") if " r-xp " in part and "/python3" in part]
-    if not ROOT:  # a copy's tables are not its user's to read; what its first program meets is
-        faults = "print(open('/proc/self/stat').read().split()[9])"
-        assert int(python(service, faults)) < 145 < int(python(service, faults, cold=True)), "of cold ones is to show that they are counted"
-        return
-    wait_until(lambda: [pid for pid in parked(service) if mapped(pid)], "interpreters wait")
-    assert all(sum(mapped(pid)) > 1000 for pid in parked(service) if mapped(pid))
+    """Else each program meets a fault for every page of it. A copy's tables are not its user's to read; what its first program
+    meets is."""
+    faults = "print(open('/proc/self/stat').read().split()[9])"
+    assert int(python(service, faults)) < 130 < int(python(service, faults, cold=True)), "of cold ones is to show that they are counted"
+
+
+@only(ROOT and HAS_HUGE)
+def test_copies_have_little_to_copy(service):
+    """The interpreter's code is in huge pages, and each library in two mappings, of which a copy writes to none; of all huge pages a
+    short program takes one apart."""
+    wait_until(lambda: parked(service), "interpreters wait")
+    copy = next(it for it in map(mappings, parked(service)) if it)
+    assert sum(it[3]["AnonHugePages"] for it in copy if it[1] == "r-xp") >= 4096, copy
+    libraries = [it for it in copy if "memfd:python3" in it[2]]
+    assert len(libraries) >= 10 and len(copy) < 80, copy
+    assert {it[1] for it in libraries} <= {"r-xp", "rw-p", "r--p"} and not sum(it[3]["Anonymous"] for it in libraries), libraries
+    box = service.create()["sandbox_id"]
+    code = "import os; print(2 + 2, os.readlink('/proc/self/ns/pid'))"
+    said = service.post(f"/api/v1/sandbox/{box}/execute", code=code).json["output"].split()
+    own = [pid for pid in parked(service) if os.readlink(f"/proc/{pid}/ns/pid") == said[1]]
+    whole = huge(template(service)[0])
+    assert len(own) == 1 and whole >= 8192 and huge(own[0]) >= whole - 2048, (own, whole, huge(own[0]))
+
+
+@only(ROOT)
+def test_nobody_writes_to_the_libraries_that_copies_share(service):
+    """Not even root, through the file itself; what can be read is what is there."""
+    wait_until(lambda: parked(service), "interpreters wait")
+    pid, own = next((pid, it) for pid, it in ((pid, mappings(pid)) for pid in parked(service)) if it)
+    where = next(it[0] for it in own if it[1] == "r-xp" and "memfd:python3" in it[2])
+    path = f"/proc/{pid}/map_files/{where}"
+    assert open(path, "rb").read(4) == b"\x7fELF"
+    with open(path, "r+b", buffering=0) as file, pytest.raises(PermissionError):
+        file.write(b"x")
+
+
+STREAMS = """
+import json, logging, random, sys
+def of(stream):
+    raw = stream.buffer.raw
+    return [stream.name, stream.mode, stream.encoding, stream.errors, stream.line_buffering, stream.write_through, stream.newlines, raw.name, raw.mode,
+            raw.closefd, raw.fileno(), raw._blksize, type(stream.buffer).__name__, sorted(vars(stream)), sorted(vars(raw))]
+random.seed(7)
+first = [random.random(), random.randint(0, 10**9), random.choice(range(1000)), random._inst.random()]
+state = random.getstate()
+random._inst.seed(7)
+again = [random.random(), random.randint(0, 10**9), random.choice(range(1000)), random._inst.random()]
+print(json.dumps([of(sys.stdout), of(sys.stderr), sys.stdout is sys.__stdout__, sys.stderr is sys.__stderr__, first, first == again,
+                  state == random.getstate(), sorted(name for name, it in vars(random).items() if getattr(it, '__self__', None) is random._inst)]))
+"""
+
+
+def test_what_was_made_anew_is_as_it_was(service):
+    """stdout and the generator of random numbers, of which each copy has its own."""
+    assert python(service, STREAMS) == python(service, STREAMS, cold=True)
+
+
+FORKED = """
+import os, random, sys
+print('before', end=' ')
+sys.stdout.flush()
+for _ in range(2):
+    if os.fork() == 0:
+        print(random.random(), end=' ')
+        sys.stdout.flush()
+        os._exit(0)
+    os.wait()
+print(random.random())
+"""
+
+
+@pytest.mark.parametrize("cold", [False, True])
+def test_a_programs_own_forks_differ_in_random_numbers(service, cold):
+    said = python(service, FORKED, cold=cold).split()
+    assert len(said) == 4 and len(set(said)) == 4, said
 
 
 FULL = """

@@ -1,5 +1,6 @@
 /* The compiled filter against the table (SC-14, SC-15), and against the kernel. */
 #include "kernel/seccomp.h"
+#include "kernel/sockwatch.h"
 #include "base/clock.h"
 #include "schema/options.h"
 
@@ -355,6 +356,27 @@ static void test_two_parts_are_the_whole(void **state)
     for (size_t i = 0; i < sizeof open / sizeof open[0]; i++)
         assert_int_equal(run(&shared, &(struct seccomp_data){.nr = open[i], .arch = ARCH, .args = {1, 4, 1}}),
                          SECCOMP_RET_ALLOW);
+}
+
+/* The second part with who makes a socket seen: it says the same, but of those three calls. */
+static void test_a_part_that_watches(void **state)
+{
+    static const int watched[] = {COTO_SOCKWATCH_CALLS};
+    static struct machine rest, watching;
+    (void)state;
+
+    build(&rest, COTO_SECCOMP_DEFAULT, COTO_SECCOMP_REST);
+    build(&watching, COTO_SECCOMP_DEFAULT, COTO_SECCOMP_REST | COTO_SECCOMP_WATCHED);
+    for (int number = -1; number <= 600; number++) {
+        const struct seccomp_data call = {.nr = number, .arch = ARCH, .args = {1, 4, 1}};
+        bool is_seen = false;
+        for (size_t i = 0; i < sizeof watched / sizeof watched[0]; i++)
+            is_seen = is_seen || watched[i] == number;
+        assert_int_equal(run(&watching, &call), is_seen ? SECCOMP_RET_USER_NOTIF : run(&rest, &call));
+        if (is_seen)
+            assert_int_equal(run(&rest, &call), SECCOMP_RET_ALLOW);
+    }
+    assert_int_equal(run(&watching, &(struct seccomp_data){.nr = SYS_socket, .arch = ARCH + 1}), SECCOMP_RET_KILL_PROCESS);
 }
 
 static void test_other_tiers_beside_it(void **state)
@@ -916,6 +938,7 @@ int main(void)
         cmocka_unit_test(test_the_service_is_refused_by_number),
         cmocka_unit_test(test_the_front_makes_few_calls),
         cmocka_unit_test(test_two_parts_are_the_whole),
+        cmocka_unit_test(test_a_part_that_watches),
         cmocka_unit_test(test_other_tiers_beside_it),
         cmocka_unit_test(test_paths_are_short),
         cmocka_unit_test(test_tiers),
