@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #define CODE_MAX ((size_t)2 << 20) /* of a larger one only what would be copied */
+#define DATA_MAX ((size_t)1 << 20) /* more is mostly zeros, of which no page is there yet */
 #define TOTAL_MAX ((off_t)16 << 20)
 
 static char *page_of(uintptr_t address)
@@ -102,7 +103,7 @@ static int add_object(struct dl_phdr_info *object, size_t size, void *arg)
         add(file, it.code, it.data, PROT_READ | PROT_EXEC);
     else
         add(file, it.linked, it.data, PROT_READ);
-    if (!runs)
+    if (!runs && (size_t)(it.end - it.data) <= DATA_MAX)
         add(file, it.data, it.end, PROT_READ | PROT_WRITE);
     return 0;
 }
@@ -120,6 +121,7 @@ void template_libraries_settle(void)
         return;
     for (size_t i = 0; i < file.count; i++) {
         const struct mapping *it = &file.mappings[i];
-        mmap(it->from, (size_t)(it->to - it->from), it->protection, MAP_PRIVATE | MAP_FIXED, fd, it->at);
+        if (mmap(it->from, (size_t)(it->to - it->from), it->protection, MAP_PRIVATE | MAP_FIXED, fd, it->at) == MAP_FAILED)
+            return;
     }
 }
