@@ -404,7 +404,7 @@ static bool holds(enum check_id check, const uint64_t args[6])
     case CHECK_SHMGET:
         return !(args[2] & SHM_HUGE);
     case CHECK_MADVISE:
-        return (uint32_t)args[2] != ADVICE_MERGEABLE;
+        return (uint32_t)args[2] != ADVICE_MERGEABLE && (uint32_t)args[2] != ADVICE_COLLAPSE;
     case CHECK_FADVISE:
         return (uint32_t)args[3] != ADVICE_DONTNEED;
     case CHECK_CHMOD:

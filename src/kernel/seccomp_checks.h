@@ -62,6 +62,7 @@ enum {
     OPT_MEMORY_MERGE = 67,
     OPT_SET_VMA = 0x53564d41,
     ADVICE_MERGEABLE = 12,
+    ADVICE_COLLAPSE = 25, /* of a file: for all who have it, who see it */
     OPT_SET_PTRACER = 0x59616d61,
     TYPE_FLAGS = 04000 | 02000000, /* SOCK_NONBLOCK, SOCK_CLOEXEC */
     FAMILY_UNIX = 1,
@@ -180,7 +181,7 @@ static const struct check checks[CHECK_COUNT] = {
     [CHECK_NOWAIT] = {DENY_BITS, {{{5, 0, READ_NOWAIT, {0}}}}},
     [CHECK_WATCH] = {DENY_BITS, {{{2, 0, WATCH_READS, {0}}}}},
     [CHECK_MMAP] = {DENY_BITS, {{{3, 0, MAP_HUGE, {0}}}}},
-    [CHECK_MADVISE] = {DENY_VALUES, {{{2, VALUES(ADVICE_MERGEABLE)}}}},
+    [CHECK_MADVISE] = {DENY_VALUES, {{{2, VALUES(ADVICE_MERGEABLE, ADVICE_COLLAPSE)}}}},
     [CHECK_FADVISE] = {DENY_VALUES, {{{3, VALUES(ADVICE_DONTNEED)}}}},
     [CHECK_MEMFD] = {DENY_BITS, {{{1, 0, MEMFD_HUGE, {0}}}}},
     [CHECK_SHMGET] = {DENY_BITS, {{{2, 0, SHM_HUGE, {0}}}}},

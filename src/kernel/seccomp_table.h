@@ -637,7 +637,7 @@
     X(MMAP, EPERM, "flags hold no MAP_HUGETLB") \
     X(MEMFD, EPERM, "flags hold no MFD_HUGETLB") \
     X(SHMGET, EPERM, "flags hold no SHM_HUGETLB") \
-    X(MADVISE, EINVAL, "advice is not MADV_MERGEABLE") \
+    X(MADVISE, EINVAL, "advice is not MADV_MERGEABLE, MADV_COLLAPSE") \
     X(FADVISE, EPERM, "advice is not POSIX_FADV_DONTNEED") \
     /* Of the front only. */ \
     X(OWN_IOCTL, EPERM, "request is TCGETS, FIONREAD or FIONBIO") \

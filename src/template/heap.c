@@ -23,6 +23,7 @@
 #define ARENAS (16 * HUGE)
 #define SMALL_MAX 512 /* larger objects are the C library's */
 #define POOL 16384
+#define FILLED_MAX ((size_t)8 << 20) /* of objects of one size */
 #define LITTLE 64 /* of the C library's heap */
 #define SMALL 4000 /* what a program takes of it */
 
@@ -104,15 +105,17 @@ static void go_to_new_arena(void)
 {
     const char *before = newest;
 
-    for (size_t i = 0; i < ARENAS / SMALL_MAX && newest == before; i++)
+    for (size_t i = 0; i < FILLED_MAX / SMALL_MAX && newest == before; i++)
         PyObject_Malloc(SMALL_MAX);
+    if (newest == before) /* objects are not in arenas here */
+        newest = NULL;
 }
 
 /* Until one comes from there. */
 static void fill_pools(void)
 {
-    for (size_t size = 16; size <= SMALL_MAX; size += 16)
-        for (size_t i = 0; i < ARENAS / size; i++) {
+    for (size_t size = 16; size <= SMALL_MAX && newest; size += 16)
+        for (size_t i = 0; i < FILLED_MAX / size; i++) {
             char *data = PyObject_Malloc(size);
             if (!data || (data >= newest && data < newest_end))
                 break;
@@ -176,7 +179,7 @@ void template_heap_settle(void)
     fill_heap();
     heap_small = sbrk(0);
     template_huge(template_next_huge(heap), heap_small);
-    if (!arenas)
+    if (!arenas || !newest)
         return;
     template_hash_settle(take(template_hash_size()));
     arenas_next = template_next_huge(arenas_next);
@@ -190,6 +193,5 @@ void template_heap_fill(void)
 {
     PyGC_Collect();
     fill_bins(SMALL, heap_small);
-    if (arenas)
-        fill_pools();
+    fill_pools();
 }

@@ -13,9 +13,11 @@
 #include "template/template.h"
 
 #include "base/fd.h"
+#include "base/str.h"
 
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -39,16 +41,18 @@ bool template_find_parts(const struct dl_phdr_info *object, struct template_part
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     struct template_parts it = {0};
-    char *fixed = NULL;
+    char *fixed = NULL, *fixed_from = NULL;
 
     for (int i = 0; i < object->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &object->dlpi_phdr[i];
         const uintptr_t from = object->dlpi_addr + part->p_vaddr;
-        if (part->p_type == PT_GNU_RELRO)
+        if (part->p_type == PT_GNU_RELRO) {
+            fixed_from = page_of(from);
             fixed = page_of(from + part->p_memsz);
+        }
         if (part->p_type != PT_LOAD)
             continue;
-        if ((it.end && page_of(from) > it.end) || (it.linked && !(part->p_flags & PF_W)))
+        if ((it.end && page_of(from) > it.end) || (it.linked && !(part->p_flags & PF_W)) || (part->p_flags & PF_W && part->p_flags & PF_X))
             return false;
         if (!it.code)
             it.code = page_of(from);
@@ -59,7 +63,7 @@ bool template_find_parts(const struct dl_phdr_info *object, struct template_part
     }
     it.data = fixed > it.linked ? fixed : it.linked;
     *ret_parts = it;
-    return it.linked && it.data < it.end;
+    return it.linked && it.data < it.end && (!fixed || fixed_from == it.linked);
 }
 
 struct library_file {
@@ -73,13 +77,58 @@ struct library_file {
     size_t count;
 };
 
+/* ---- what is mapped ---- */
+
+static struct {
+    const char *from, *to;
+    bool is_read, is_written; /* only that, and by nobody else; neither of them: in another way */
+} mapped[2048];
+static size_t mapped_count;
+
+/* "7f8a2000-7f8a4000 r-xp 00000000 fe:00 332870   /usr/lib/..." */
+static void read_maps(void)
+{
+    coto_auto_fd fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    coto_auto_buf text = {0};
+
+    if (fd < 0 || coto_fd_read_all(fd, (size_t)1 << 20, &text))
+        return;
+    for (const char *line = coto_buf_str(&text); *line && mapped_count < sizeof mapped / sizeof mapped[0]; mapped_count++) {
+        char *rest;
+        mapped[mapped_count].from = (const char *)strtoul(line, &rest, 16);
+        mapped[mapped_count].to = (const char *)strtoul(rest + (*rest == '-'), &rest, 16);
+        mapped[mapped_count].is_read = strncmp(rest, " r--p ", 6) == 0 || strncmp(rest, " r-xp ", 6) == 0;
+        mapped[mapped_count].is_written = strncmp(rest, " rw-p ", 6) == 0;
+        line = strchr(rest, '\n');
+        if (!line++)
+            return;
+    }
+}
+
+/* Who has loaded it may have given pages of it to something else. */
+static bool is_mapped(const char *from, const char *to, bool is_written)
+{
+    const char *at = from;
+
+    for (size_t i = 0; i < mapped_count && at < to; i++) {
+        if (mapped[i].to <= at)
+            continue;
+        if (mapped[i].from > at || !(is_written ? mapped[i].is_written : mapped[i].is_read))
+            return false;
+        at = mapped[i].to;
+    }
+    return at >= to;
+}
+
+/* ---- what takes its place ---- */
+
 /* As they are now, to be mapped once all are there. */
 static void add(struct library_file *file, char *from, char *to, int protection)
 {
     const size_t len = (size_t)(to - from);
 
-    if (from >= to || file->count == sizeof file->mappings / sizeof file->mappings[0] || file->end + (off_t)len > TOTAL_MAX ||
-        pwrite(file->fd, from, len, file->end) != (ssize_t)len)
+    if (from >= to || !is_mapped(from, to, protection & PROT_WRITE) || file->count == sizeof file->mappings / sizeof file->mappings[0] ||
+        file->end + (off_t)len > TOTAL_MAX || pwrite(file->fd, from, len, file->end) != (ssize_t)len)
         return;
     file->mappings[file->count++] = (struct mapping){from, to, protection, file->end};
     file->end += (off_t)len;
@@ -116,6 +165,7 @@ void template_libraries_settle(void)
     file.fd = fd;
     if (fd < 0)
         return;
+    read_maps();
     dl_iterate_phdr(add_object, &file);
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL))
         return;

@@ -22,7 +22,7 @@
 
 #define END ((PyObject *)NULL) /* ends a list of arguments */
 #define REHEARSALS 40
-#define SETTLING 2 /* the first leaves some of its own where others were */
+#define SETTLING 4 /* each leaves less of its own where others were */
 #define USUAL_ID 3 /* of a copy: init is the first process of its sandbox, A' the second (template.c) */
 
 /* In the order of python.py's TOOLS. */
@@ -407,14 +407,19 @@ static PyObject *py_rehearse(PyObject *self, PyObject *args)
 /* Everything is where it stays, and what comes now is not beside it. */
 static void settle(void)
 {
+    PyObject *random = tools[TOOL_RANDOM];
+
     template_heap_settle();
     if (!PyObject_CallFunctionObjArgs(tools[TOOL_MOVE_STDOUT], END))
-        give_up();
+        PyErr_Clear();
     template_heap_fill();
-    Py_DecRef(tools[TOOL_RANDOM]); /* it would be held, and so not moved */
+    Py_DecRef(random); /* its module's alone, or it would not be moved */
     tools[TOOL_RANDOM] = PyObject_CallFunctionObjArgs(tools[TOOL_MOVE_RANDOM], END);
-    if (!tools[TOOL_RANDOM])
-        give_up();
+    if (tools[TOOL_RANDOM])
+        return;
+    PyErr_Clear();
+    Py_IncRef(random);
+    tools[TOOL_RANDOM] = random;
 }
 
 /* Once more, where a copy's objects will be: what its first program finds and replaces lies there then. */

@@ -19,7 +19,6 @@ elif not IS_SAFE:
 
 import _imp
 import _thread
-import _weakref
 import atexit
 import builtins
 import gc
@@ -282,41 +281,42 @@ def flush(code):
     return code
 
 
-def swap(old, new, use):
-    """One in the place of the other, unless somebody else holds that, and would go on with it."""
-    seen = _weakref.ref(old.pop())
-    use(new)
-    if seen() is not None:
-        use(seen())
+def is_held(ours, new):
+    """Whether somebody else holds one of ours, and would go on with it: nobody does of those that were made like them."""
+    return any(sys.getrefcount(ours[name]) != sys.getrefcount(new[name]) for name in new)
+
+
+def make_stdout(old):
+    buffer = io.open(1, 'wb', closefd=False)
+    buffer.raw.name = old.name
+    stream = io.TextIOWrapper(buffer, old.encoding, old.errors, '\n')
+    stream.mode = old.mode
+    return stream
+
+
+def parts_of(stream):
+    return {'text': stream, 'buffer': stream.buffer, 'raw': stream.buffer.raw}
 
 
 def move_stdout():
     """Here and below: what nearly every program writes to is made anew, in memory where nothing else is (heap.c)."""
-    def use(stream):
-        streams.replace(streams.usual[:1], [stream])
-        streams.usual[0] = stream
-
-    if sys.stdout is not streams.usual[0] or sys.stdout.line_buffering:
+    if not sys.stdout is sys.__stdout__ is streams.usual[0] or sys.stdout.line_buffering or sys.stdout.write_through:
         return
-    raw = io.FileIO(1, 'w', closefd=False)
-    raw.name = sys.stdout.name
-    new = io.TextIOWrapper(io.BufferedWriter(raw, raw._blksize), sys.stdout.encoding, sys.stdout.errors, '\n')
-    new.mode = sys.stdout.mode
-    swap([sys.stdout], new, use)
+    new = [make_stdout(sys.stdout)] * 3  # as many as there are places
+    if not is_held(parts_of(sys.stdout), parts_of(new[0])):
+        streams.usual[0] = sys.stdout = sys.__stdout__ = new[0]
 
 
 def move_random():
     """Comes back with what is to be seeded."""
-    def use(generator):
-        module._inst = generator
-        for name in names:
-            setattr(module, name, getattr(generator, name))
-
     module = sys.modules.get('random')
-    if not module:
-        return None
-    names = [name for name, it in vars(module).items() if getattr(it, '__self__', None) is module._inst]
-    swap([module._inst], type(module._inst)(), use)
+    if not module or type(module._inst) is not module.Random:
+        return module and module._inst
+    new = {'_inst': module.Random()}
+    new.update((name, getattr(new['_inst'], name)) for name, it in vars(module).items()
+               if getattr(it, '__self__', None) is module._inst)
+    if not is_held(vars(module), new):
+        vars(module).update(new)
     return module._inst
 
 

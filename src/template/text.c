@@ -13,6 +13,7 @@
  */
 #include "template/template.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -34,7 +35,8 @@ int template_huge(char *from, char *to)
 
     if (last <= first)
         return -1;
-    return madvise(first, (size_t)(last - first), MADV_COLLAPSE); /* and no MADV_HUGEPAGE, which would make it a mapping apart */
+    /* MADV_HUGEPAGE, with which the kernel does it some time, would make it a mapping apart. */
+    return madvise(first, (size_t)(last - first), MADV_COLLAPSE) ? madvise(first, (size_t)(last - first), MADV_HUGEPAGE) : 0;
 }
 
 /* A copy of what is there takes its place. */
@@ -48,7 +50,8 @@ static int replace(char *from, size_t len, int protection)
     char *space = template_next_huge(data);
     int failed = madvise(space, size, MADV_HUGEPAGE);
     memcpy(space, from, len);
-    failed = failed || madvise(space, size, MADV_COLLAPSE) || mprotect(space, len, protection) ||
+    /* Kernels that do not know it (EINVAL) have made them huge when they were written to. */
+    failed = failed || (madvise(space, size, MADV_COLLAPSE) && errno != EINVAL) || mprotect(space, len, protection) ||
              mremap(space, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, from) != from;
     munmap(data, size + HUGE);
     return failed ? -1 : 0;
@@ -81,8 +84,12 @@ static int settle(struct dl_phdr_info *object, size_t size, void *arg)
 
     (void)size;
     (void)arg;
-    if (!template_is_interpreter(object) || !template_find_parts(object, &it))
+    if (!template_is_interpreter(object))
         return 0;
+    if (!template_find_parts(object, &it)) {
+        own_pages(object);
+        return 0;
+    }
     char *first = template_next_huge(it.code);
     char *last = (char *)((uintptr_t)it.linked / HUGE * HUGE);
     if (first >= last || replace(first, (size_t)(last - first), PROT_READ | PROT_EXEC))

@@ -1,14 +1,18 @@
 """Each profile has its own list of modules that a Python which waits has imported (option `modules`), and the operator may
 add some (setting `modules`)."""
+import json
 import os
 import pathlib
+import platform
+import subprocess
+import sys
 
 import pytest
 
-from cli.helpers import descendants
+from cli.helpers import BIN, PATH, SOURCE, descendants, only
 
 from .daemon import Daemon
-from .helpers import ROOT, wait_until
+from .helpers import PATIENCE, ROOT, wait_until
 
 USUAL = "json"
 LARGE = ["numpy", "pandas", "networkx"]  # of profile deepresearch
@@ -115,3 +119,75 @@ def test_one_that_dies_is_replaced(research):
     for pid in before:
         os.kill(pid, 9)
     wait_until(lambda: "numpy" in has(research, "numpy", profile="deepresearch") and len(set(templates(research)) - before) == 2)
+
+
+# Modules that hold what a template makes anew for its copies, or make it something else.
+HOLDERS = {
+    "holds_buffer": "import sys\nout = sys.stdout.buffer",
+    "holds_method": "from random import random as number",
+    "holds_library": "import ctypes\nlibrary = ctypes.CDLL(__file__.replace('holds_library.py', 'own.so'))",
+    "own_generator": "import random\nclass Own(random.Random):\n    def __init__(self, seed):\n        super().__init__(seed)\n"
+                     "random._inst = Own(7)\nrandom.random = random._inst.random",
+}
+# A page of its variables is executable, of which nothing but the page tables knows.
+LIBRARY = """
+#include <string.h>
+#include <sys/mman.h>
+static unsigned char page[4096] __attribute__((aligned(4096)));
+static int calls = 1;
+int f(void) { return ((int (*)(void))page)() + calls++; }
+static __attribute__((constructor)) void make(void)
+{
+    static const unsigned char code[] = {0xb8, 41, 0, 0, 0, 0xc3};
+    memcpy(page, code, sizeof code);
+    mprotect(page, sizeof page, PROT_READ | PROT_EXEC);
+}
+"""
+HELD = """
+import sys
+there = [name in sys.modules for name in ('holds_buffer', 'holds_method', 'holds_library')]
+import holds_buffer, holds_method, holds_library, random
+print(*there, holds_buffer.out is sys.stdout.buffer, holds_buffer.out.closed, holds_method.number is random.random,
+      [holds_library.library.f() for _ in range(2)], flush=True)
+holds_buffer.out.write(f'{random.random()} {holds_method.number()}\\n'.encode())
+"""
+OWN = """
+import sys
+print('own_generator' in sys.modules)
+import own_generator, random
+print(random.random(), random._inst.random())
+"""
+SERVE = """
+import json, os
+from api.daemon import Daemon
+with Daemon('--modules=' + os.environ['NAMES'], '--high-isolation=none', '--pool-min=2', '--pool-max=4') as service:
+    said = []
+    while len(said) < 3:  # from the moment on that copies are there
+        result = service.run(os.environ['CODE']).json
+        if result['verdict'] != 'ok' or result['stdout'].startswith('True'):
+            said.append(result['stdout'] + result['stderr'])
+    print(json.dumps(said))
+"""
+
+
+@only(ROOT and platform.machine() == "x86_64")
+@pytest.mark.parametrize("names, code, line", [
+    (["holds_buffer", "holds_method", "holds_library"], HELD, "True True True True False True [42, 43]"), (["own_generator"], OWN, "True")])
+def test_what_a_module_holds_stays_what_it_was(tmp_path, names, code, line):
+    """Also where a library's pages are not what the file says; and none of it leaves programs without a template."""
+    for name, text in HOLDERS.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    (tmp_path / "own.c").write_text(LIBRARY)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "own.c", "-o", "own.so"], cwd=tmp_path, check=True)
+    tmp_path.chmod(0o755)
+    place = subprocess.run(["/usr/bin/python3", "-c", "import sys; print(next(it for it in sys.path if it.startswith('/usr/local/')))"],
+                           stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    done = subprocess.run(["unshare", "--mount", "bash", "-c", f'mount --bind "$MODULES" {place} && exec "$PYTHON" -c "$SERVE"'], capture_output=True,
+                          text=True, timeout=PATIENCE, env={"PATH": PATH, "PYTHONPATH": str(SOURCE / "tests"), "COTO_TEST_BIN": str(BIN), "HOME": "/",
+                                                            "PYTHON": sys.executable, "MODULES": str(tmp_path), "SERVE": SERVE, "CODE": code,
+                                                            "NAMES": ",".join(names)})
+    assert done.returncode == 0, done
+    rows = [text.splitlines() for text in json.loads(done.stdout)]
+    assert {row[0] for row in rows} == {line}, rows
+    numbers = [number for row in rows for number in row[1].split()]
+    assert len(set(numbers)) == len(numbers) == 6, rows

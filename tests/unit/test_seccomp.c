@@ -509,6 +509,7 @@ static void test_arguments(void **state)
     REFUSED(DEFAULT, SYS_shmget, 0, 4096, GARBAGE | 05600, EPERM); /* SHM_HUGETLB */
     ALLOWED(DEFAULT, SYS_shmget, 0, 4096, 01600);
     REFUSED(STRICT, SYS_madvise, 0, 4096, GARBAGE | 12, EINVAL); /* MADV_MERGEABLE */
+    REFUSED(STRICT, SYS_madvise, 0, 4096, 25, EINVAL); /* MADV_COLLAPSE */
     ALLOWED(STRICT, SYS_madvise, 0, 4096, 4);
     REFUSED(DEBUG, SYS_prctl, 67, 1, 0, EINVAL);
     REFUSED(DEBUG, SYS_prctl, 0x53564d41, 0, 0, EINVAL); /* PR_SET_VMA */
