@@ -24,17 +24,18 @@
 
 int coto_sockwatch_install(void)
 {
-    struct sock_filter code[] = {
+    static const unsigned calls[] = {COTO_SOCKWATCH_CALLS};
+    enum { CALLS = sizeof calls / sizeof calls[0] };
+    struct sock_filter code[CALLS + 6] = {
         LOAD(arch),
-        IF(BPF_JEQ, NATIVE_ARCH, 0, 6),
+        IF(BPF_JEQ, NATIVE_ARCH, 0, CALLS + 3),
         LOAD(nr),
-        IF(BPF_JGE, FOREIGN_BIT, 4, 0),
-        IF(BPF_JEQ, SYS_socket, 3, 0),
-        IF(BPF_JEQ, SYS_socketpair, 2, 0),
-        IF(BPF_JEQ, SYS_io_uring_setup, 1, 0),
-        RETURN(SECCOMP_RET_ALLOW),
-        RETURN(SECCOMP_RET_USER_NOTIF),
+        IF(BPF_JGE, FOREIGN_BIT, CALLS + 1, 0),
     };
+    for (int i = 0; i < CALLS; i++)
+        code[4 + i] = (struct sock_filter)IF(BPF_JEQ, calls[i], (unsigned char)(CALLS - i), 0);
+    code[4 + CALLS] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+    code[5 + CALLS] = (struct sock_filter)RETURN(SECCOMP_RET_USER_NOTIF);
     struct sock_fprog program = {.len = sizeof code / sizeof code[0], .filter = code};
 
     return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,

@@ -5,7 +5,7 @@
  *
  * Then every page that a copy writes to is copied, and of a huge page it takes the whole apart, for itself: as many entries as there
  * were to be saved. What a copy allocates would fill the holes all over the heap, so those are filled before, once, and what is
- * new lies together on small pages behind it; so does what is written to in every program (python.py: move). The rest of what
+ * new lies together on small pages behind it; so does what is written to in every program (python.py: move_stdout, move_random). The rest of what
  * a copy writes to is the oldest of the interpreter's objects, on the first of the huge pages.
  *
  * The interpreter's code and variables: text.c.
@@ -22,7 +22,6 @@
 
 #define ARENAS (16 * HUGE)
 #define SMALL_MAX 512 /* larger objects are the C library's */
-#define POOL 16384
 #define FILLED_MAX ((size_t)8 << 20) /* of objects of one size */
 #define LITTLE 64 /* of the C library's heap */
 #define SMALL 4000 /* what a program takes of it */

@@ -82,6 +82,7 @@ static struct {
  * service starts those the long way (api/execute.c). */
 static struct {
     struct coto_seccomp_program whole, shared, rest, watching; /* the last: the rest, and who makes a socket is seen */
+    struct sock_fprog watch; /* that last one */
     bool is_loaded; /* shared is in force */
 } filter;
 
@@ -250,6 +251,7 @@ static void share_filter(void)
         coto_seccomp_build(COTO_SECCOMP_DEFAULT, COTO_SECCOMP_REST | COTO_SECCOMP_WATCHED, &filter.watching, NULL))
         return;
     program.len = filter.shared.len;
+    filter.watch = (struct sock_fprog){.len = filter.watching.len, .filter = filter.watching.code};
     filter.is_loaded = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
                        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0;
 }
@@ -342,7 +344,6 @@ static int wait_for_program(struct coto_buf *buf, int fds[4])
 /* What the filter of the program asks for beyond the one in force. */
 static int leave_out_shared(struct coto_err *err)
 {
-    static struct sock_fprog watching BESIDE;
     size_t size = filter.whole.len * sizeof filter.whole.code[0];
 
     if (!filter.is_loaded || spec.filter_len != filter.whole.len || memcmp(spec.filter, filter.whole.code, size) != 0)
@@ -354,8 +355,7 @@ static int leave_out_shared(struct coto_err *err)
         return coto_err_set(err, COTO_ERR_LIMIT, ENOMEM, "template: filter");
     memcpy(spec.filter, filter.rest.code, size);
     spec.filter_len = filter.rest.len;
-    watching = (struct sock_fprog){.len = filter.watching.len, .filter = filter.watching.code};
-    spec.watching = is_inside ? NULL : &watching;
+    spec.watching = is_inside ? NULL : &filter.watch;
     return 0;
 }
 

@@ -31,9 +31,9 @@ void template_heap_settle(void);
 void template_heap_fill(void);
 void template_forget_arguments(void);
 
-/* text.c. The interpreter's code and variables. huge: as many huge pages as lie between the two; -1: none. */
+/* text.c. The interpreter's code and variables. huge: as many huge pages as lie between the two. */
 void template_text_settle(void);
-int template_huge(char *from, char *to);
+void template_huge(char *from, char *to);
 char *template_next_huge(char *data);
 
 /* library.c. The libraries it has loaded. */

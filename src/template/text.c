@@ -28,15 +28,14 @@ char *template_next_huge(char *data)
     return data + (HUGE - (uintptr_t)data % HUGE) % HUGE;
 }
 
-int template_huge(char *from, char *to)
+void template_huge(char *from, char *to)
 {
     char *first = template_next_huge(from);
     char *last = (char *)((uintptr_t)to / HUGE * HUGE);
 
-    if (last <= first)
-        return -1;
     /* MADV_HUGEPAGE, with which the kernel does it some time, would make it a mapping apart. */
-    return madvise(first, (size_t)(last - first), MADV_COLLAPSE) ? madvise(first, (size_t)(last - first), MADV_HUGEPAGE) : 0;
+    if (last > first && madvise(first, (size_t)(last - first), MADV_COLLAPSE))
+        madvise(first, (size_t)(last - first), MADV_HUGEPAGE);
 }
 
 /* A copy of what is there takes its place. */
