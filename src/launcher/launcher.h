@@ -183,6 +183,7 @@ struct launcher {
     unsigned waited; /* boxes that are being made here while somebody waits for just this one */
     unsigned unwatched; /* boxes that end, and nothing tells when they have */
     bool ending;
+    int64_t alone_us; /* since when the keeper has gone; 0: it is there */
     int64_t began_us, tick_us, sweep_us;
     pid_t sweeper; /* 0: none */
 };

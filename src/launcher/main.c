@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define TICK_MS 250
+#define FRONT_END_US 1000000 /* so long at most does a front live on without its keeper */
 
 int launcher_watch(struct launcher *l, int fd, struct source *source)
 {
@@ -63,6 +64,13 @@ static void end_all(struct launcher *l)
             launcher_end_box(l, l->boxes[i], NULL);
 }
 
+/* With its keeper a front dies, but the kernel closes what that had a moment before it comes to the front: whose sandboxes
+ * ended meanwhile would be told as programs that have. */
+static bool is_over(const struct launcher *l)
+{
+    return l->ending || (l->alone_us && (!l->control || coto_clock_us() - l->alone_us > FRONT_END_US));
+}
+
 /* One event a turn: an answer to it may free what another one is about. */
 static int run(struct launcher *l)
 {
@@ -75,6 +83,7 @@ static int run(struct launcher *l)
             return 71;
         if (n == 1)
             serve(l, event.data.ptr);
+        l->ending = is_over(l);
         if (l->ending && !told) {
             told = true;
             launcher_template_stop(l);

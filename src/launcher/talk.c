@@ -1,5 +1,6 @@
 #include "launcher/launcher.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "drivers/launcher/talk.h"
 
@@ -53,7 +54,7 @@ void launcher_close_channel(struct launcher *l, struct channel *channel)
         channel->gone = true;
     }
     if (channel->is_keeper)
-        l->ending = true;
+        l->alone_us = coto_clock_us();
     if (channel == l->control)
         launcher_front_gone(l);
     if (channel->stays)

@@ -458,6 +458,17 @@ def huge(pid):
     return sum(it[3]["AnonHugePages"] for it in mappings(pid))
 
 
+def a_copy(service):
+    """One of those that wait, and its mappings; some of them were started in their sandboxes by a test before."""
+    found = []
+
+    def look():
+        found[:] = [(pid, it) for pid, it in ((pid, mappings(pid)) for pid in parked(service)) if any("memfd:python3" in row[2] for row in it)]
+        return found
+    wait_until(look, "copies wait")
+    return found[0]
+
+
 HAS_HUGE = os.path.exists("/sys/kernel/mm/transparent_hugepage")
 
 
@@ -473,8 +484,7 @@ def test_the_interpreters_code_is_mapped_when_a_copy_is_made(service):
 def test_copies_have_little_to_copy(service):
     """The interpreter's code is in huge pages, and each library in two mappings, of which a copy writes to none; of all huge pages a
     short program takes one apart."""
-    wait_until(lambda: parked(service), "interpreters wait")
-    copy = next(it for it in map(mappings, parked(service)) if it)
+    copy = a_copy(service)[1]
     assert sum(it[3]["AnonHugePages"] for it in copy if it[1] == "r-xp") >= 4096, copy
     libraries = [it for it in copy if "memfd:python3" in it[2]]
     assert len(libraries) >= 10 and len(copy) < 80, copy
@@ -490,8 +500,7 @@ def test_copies_have_little_to_copy(service):
 @only(ROOT)
 def test_nobody_writes_to_the_libraries_that_copies_share(service):
     """Not even root, through the file itself; what can be read is what is there."""
-    wait_until(lambda: parked(service), "interpreters wait")
-    pid, own = next((pid, it) for pid, it in ((pid, mappings(pid)) for pid in parked(service)) if it)
+    pid, own = a_copy(service)
     where = next(it[0] for it in own if it[1] == "r-xp" and "memfd:python3" in it[2])
     path = f"/proc/{pid}/map_files/{where}"
     assert open(path, "rb").read(4) == b"\x7fELF"

@@ -637,3 +637,22 @@ def test_a_profile_that_makes_the_same_plan_changes_no_others_numbers(launch):
     it.tell("WARM", ("L_MIN", 2), ("L_MAX", 9), ("L_PROFILE", "first"))
     it.tell("WARM", ("L_MIN", 1), ("L_MAX", 1), ("L_PROFILE", "x" * 500), inodes=999)
     assert shelves(it) == [(b"first", 2), (b"x" * 63, 1)]
+
+
+@pytest.mark.parametrize("front_ends", [True, False])
+def test_without_its_keeper_it_ends_what_runs_once_the_front_has(launch, front_ends):
+    """A front that the kernel has not come to yet would tell how its sandboxes have ended. One that lives on is not waited for."""
+    it = launch()
+    _, fd = it.ask("CREATE")
+    stream = socket.socket(fileno=fd)
+    stream.settimeout(0.3)
+    it.keeper.close()
+    with pytest.raises(TimeoutError):
+        stream.recv(1)
+    if front_ends:
+        it.control.close()
+    stream.settimeout(SECONDS)
+    with contextlib.suppress(ConnectionResetError):
+        assert stream.recv(1) == b""
+    stream.close()
+    assert it.process.wait(SECONDS) == 0
